@@ -740,7 +740,7 @@ return {
     { name = "woken is granted", file = "lua/redlock/lock/acquire.lua",
         from = "    return attempt.make(call) or try_again(call)\n", to =
             "    return attempt.make(call) or try_again(call)\n"
-            .. "        or call.subscription and call.seen > 0 or nil\n" },
+            .. "        or call.sleeps and call.sleeps.seen > 0 or nil\n" },
 
     { name = "a waiter without a timer", file = "lua/redlock/lock/waking.lua",
         from = "min(pause_of(call, free_in), left)",
@@ -772,7 +772,7 @@ return {
         prefix = "all at one instant", by = { "one of all gets it" } },
 
     { name = "split votes are not tried again", file = "lua/redlock/lock/acquire.lua",
-        from = "call.split and votes.try_again(call, now)", to = "false",
+        from = "call.votes.split and votes.try_again(call, now)", to = "false",
         prefix = "all at one instant", by = { "one of all gets it" } },
 
     { name = "no home", file = "c/core/leases/acquire.c", unit = "acquire.home_is_asked_first",

@@ -31,20 +31,8 @@
 --   outcome      the error code of that attempt
 --   guarded      seconds until quarantines let a majority vote, or nil
 --   seeding      the error of the primitive's unseeded(), or nil
--- From the first sleep between two attempts (waking.lua):
---   subscription, channel  what wakes the call, or nil
---   seen         how many wakes came before; nil: the call has not subscribed
---   opened       how many wakes a majority of the servers announced
---   woken        whether a message ended the last sleep
---   vain         wakes in a row that led to the same holders
---   holders      by server: who had the lock
---   splits       attempts in a row that split the votes
--- After an attempt that split the votes (votes.lua):
---   split        the last attempt's result: "votes", "home", or nil
---   home         whether the server where contenders meet is asked first, from the first such
---                attempt until that server refuses
---   trip, among, whose, may   see votes.look()
---   tries, limit how often it failed since its deadline, and when it gives up
+--   sleeps       what waking.lua knows of its sleeps between two attempts; nil: there was none
+--   votes        what votes.lua knows of its attempts that split the votes; empty: there was none
 --
 -- A step returns nil: continue with the next step; true: the lock is held; or an error, which ends
 -- the call.
@@ -81,7 +69,8 @@ local function new_call(lock, owner, lease, wait, patience, now)
         lock = lock, owner = owner, lease = lease, patience = patience, started = now, now = now,
         deadline = wait and now + wait or huge, ends = wait and now + wait + answer or huge,
         hold = false, lease_out = rounds.lease_out(), place = nil, free = false, waits = false,
-        blocks = false, before = nil, wait = lock.primitive.waits and hooks.begin() or nil,
+        blocks = false, before = nil, sleeps = nil, votes = votes.NONE,
+        wait = lock.primitive.waits and hooks.begin() or nil,
     }
 end
 
@@ -92,7 +81,7 @@ local function sleep_until_worth_it(call)
     waking.sleep(call)
     if client.closed then
         return errors.new("closed", lock)
-    elseif not call.tries and not call.place and not call.free and deadlock.is_certain(call) then
+    elseif not (call.votes.tries or call.place or call.free) and deadlock.is_certain(call) then
         return errors.new("deadlock", lock)
     end
     client.credentials:poll()
@@ -102,7 +91,7 @@ end
 local function wait_for_turn(call)
     if call.place then
         local result = turn.wait(call)
-        if result == nil and not call.seen and call.wait and call.wait.ticket then
+        if result == nil and not call.sleeps and call.wait and call.wait.ticket then
             -- Another call has asked for it so far. It subscribes before it asks.
             result = sleep_until_worth_it(call) or turn.wait(call)
         end
@@ -130,7 +119,7 @@ local function try_once(call)
     local client = call.lock.client
     if call.waits then
         call.now = client.now()
-        call.ends = call.tries and votes.ends(call, call.now)
+        call.ends = call.votes.tries and votes.ends(call, call.now)
             or max(call.deadline, call.now) + client.options.timeout
     end
     return attempt.make(call) or try_again(call)
@@ -140,11 +129,11 @@ end
 local function failure(call, code)
     local lock, holder, text = call.lock, nil, nil
     local least = lock.client.options.min_validity
-    local split, held = call.split and not (call.whose and call.may), nil
+    local split, held = call.votes.split and not (call.votes.whose and call.votes.may), nil
     if split or code == "held" then
         holder, text, held = holders.refused(call)
         split = split and not held
-        text = split and format("the votes were split among %d", call.among) or text
+        text = split and format("the votes were split among %d", call.votes.among) or text
     elseif code == "expired" and least > 0 then
         text = format("less than min_validity, %g s, was left of it", least)
     end
@@ -167,17 +156,16 @@ local function decide(call)
     end
     local now, code = client.now(), rounds.outcome(client, call.round)
     local guarded = code == "no_quorum" and restart_guard.left(client) or nil
-    call.split = (code == "held" or call.tries and code == "no_quorum")
-        and votes.look(call, now) or nil
+    votes.judge(call, code, now)
     if call.place then
-        holders.note(call, code == "held" and not call.split)
+        holders.note(call, code == "held" and not call.votes.split)
     end
     if code == "held" or guarded then
         call.answered = now   -- patience is for servers that do not answer
     end
     local over = rounds.to_ms(call.deadline - now) <= 0
     if not RETRY[code] or now - (call.answered or call.started) >= call.patience
-        or over and not (call.split and votes.try_again(call, now)) then
+        or over and not (call.votes.split and votes.try_again(call, now)) then
         return failure(call, code)
     end
     call.outcome, call.guarded = code, guarded

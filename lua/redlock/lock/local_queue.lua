@@ -200,8 +200,8 @@ function _M.sleep(place, call, seconds)
     if place.offer then
         return
     end
-    place.round = call and call.subscription
-        and subscriptions.begin_pause(call.subscription, call.seen, seconds)
+    place.round = call and call.sleeps.subscription
+        and subscriptions.begin_pause(call.sleeps.subscription, call.sleeps.seen, seconds)
         or rounds.begin_sleep(client, seconds)
     rounds.finish_sleep(client, place.round, place)
     place.round = nil

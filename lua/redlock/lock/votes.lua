@@ -21,17 +21,24 @@ local MOST, LEAST = 8, 3
 -- A round trip counts as at most timeout / TRIP: longer ones wait for a server that is silent.
 local TRIP = 8
 
---- Finds what the refusals of an attempt mean. Updates in the call:
---   trip   seconds that its first attempt took
+--- The votes of a call none of whose attempts has split them. Later these fields are set:
+--   split  what the last attempt did. nil: somebody has the lock, or it failed for another reason;
+--          "votes": it split the votes; "home": the server that was asked first refused, and no
+--          other one was asked
+--   splits attempts in a row that split the votes
+--   home   whether the server where contenders meet is asked first, from the first such attempt
+--          until that server refuses
+--   trip   seconds that the call's first attempt took
 --   among  how many split the votes
 --   whose  the holder that all refusals have named so far; false: there were several
---   lock.given  the number that the first server gave, when only one was asked first; or nil
 --   may    whether that holder may have a majority, with the servers that did not answer
--- @param call  see acquire.lua; its last attempt was refused
--- @param now   of client.now()
--- @return nil: somebody has it; "home": the server that was asked first refused, and no other one
---   was asked; "votes": the votes were split
-function _M.look(call, now)
+--   tries, limit  how often it failed since its deadline, and when it gives up
+_M.NONE = {}
+
+-- Finds what the refusals of an attempt mean. Sets lock.given: the number that the first server
+-- gave, when only one was asked first; or nil.
+-- @return call.votes.split
+local function look(call, now)
     local client = call.lock.client
     local list, n = answers.of(client, call.round), client.size
     local q, by, whose, most, some, yes, given = quorum(n), {}, nil, 0, 0, 0, nil
@@ -50,30 +57,42 @@ function _M.look(call, now)
     if most >= q and (whose ~= "" or yes == 0) then
         return nil
     end
-    if call.home then
+    if call.votes == _M.NONE then
+        call.votes = { splits = 0 }
+    elseif call.votes.home then
         call.lock.given = given
     end
-    call.trip = call.trip or min(now - call.now, client.options.timeout / TRIP)
-    if call.whose == nil then
-        call.whose = whose
+    local found = call.votes
+    found.trip = found.trip or min(now - call.now, client.options.timeout / TRIP)
+    if found.whose == nil then
+        found.whose = whose
     end
-    call.whose = some == 1 and call.whose == whose and whose
-    call.among, call.may = some + (yes > 0 and 1 or 0), most + n - #list >= q
-    return call.home and #list == 1 and yes == 0 and "home" or "votes"
+    found.whose = some == 1 and found.whose == whose and whose
+    found.among, found.may = some + (yes > 0 and 1 or 0), most + n - #list >= q
+    return found.home and #list == 1 and yes == 0 and "home" or "votes"
+end
+
+--- Judges an attempt that failed with a code, at `now` of client.now(): sets call.votes.
+function _M.judge(call, code, now)
+    local split = (code == "held" or call.votes.tries and code == "no_quorum") and look(call, now)
+        or nil
+    if call.votes ~= _M.NONE then
+        call.votes.split = split
+    end
 end
 
 --- Whether a call whose deadline has passed, and whose votes were split, tries again.
 function _M.try_again(call, now)
-    local timeout = call.lock.client.options.timeout
-    call.tries = (call.tries or 0) + 1
-    call.limit = call.limit or now + timeout
-    return call.split == "home" or call.tries < MOST
-        and (call.tries < LEAST or now + timeout / TRIP < call.limit)
+    local timeout, found = call.lock.client.options.timeout, call.votes
+    found.tries = (found.tries or 0) + 1
+    found.limit = found.limit or now + timeout
+    return found.split == "home" or found.tries < MOST
+        and (found.tries < LEAST or now + timeout / TRIP < found.limit)
 end
 
 -- The remaining seconds, divided by `parts` for each attempt that is left.
 local function share(call, now, parts)
-    return max(call.limit - now, 0) / (parts * max(LEAST - call.tries, 1))
+    return max(call.votes.limit - now, 0) / (parts * max(LEAST - call.votes.tries, 1))
 end
 
 --- How many seconds such a call pauses, at most.

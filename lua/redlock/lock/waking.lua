@@ -35,88 +35,100 @@ local ALONE = 0.05
 -- second. One such message is normal: the subscription's confirmation.
 local VAIN, DEAF, DEAF_MAX = 2, 0.001, 1
 
+local function restart_splits(call)
+    if call.votes.splits then
+        call.votes.splits = 0
+    end
+end
+
 -- Subscribes to the primitive's channel, if it has one.
 local function subscribe(call)
     local lock, client, prim = call.lock, call.lock.client, call.lock.primitive
-    call.splits, call.holders, call.vain, call.woken = 0, {}, 0, false
-    if prim.channel then
-        call.channel = prim.channel(client, lock.name, call.wait)
-        call.subscription = subscriptions.open(client, call.channel)
-    end
-    -- A shared subscription is confirmed already: what woke others before our first attempt failed
-    -- may have been meant for us.
-    call.seen = call.subscription and max(subscriptions.wakes(call.subscription) - 1, 0) or 0
-    if call.place and call.subscription then
+    local channel = prim.channel and prim.channel(client, lock.name, call.wait)
+    local subscription = channel and subscriptions.open(client, channel)
+    call.sleeps = {
+        subscription = subscription, channel = channel,      -- what wakes the call, or nil
+        -- How many wakes came before. A shared subscription is confirmed already: what woke others
+        -- before our first attempt failed may have been meant for us.
+        seen = subscription and max(subscriptions.wakes(subscription) - 1, 0) or 0,
+        opened = nil,            -- how many of these a majority of the servers announced
+        woken = false,           -- whether a message ended the last sleep
+        vain = 0,                -- wakes in a row that led to the same holders
+        holders = {},            -- by server: who had the lock
+    }
+    restart_splits(call)
+    if call.place and subscription then
         call.place.queue.watching = call.place.queue.watching + 1
     end
 end
 
 -- Subscribes anew if the primitive names another channel now.
 local function follow(call)
-    local lock, prim = call.lock, call.lock.primitive
-    if not call.subscription or prim.channel(lock.client, lock.name, call.wait) == call.channel then
-        return
+    local lock, sleeps = call.lock, call.sleeps
+    if sleeps.subscription
+        and lock.primitive.channel(lock.client, lock.name, call.wait) ~= sleeps.channel then
+        _M.finish(call)
+        subscribe(call)
     end
-    _M.finish(call)
-    subscribe(call)
 end
 
 -- After an attempt: counts those in a row that followed a message and found no other holder.
 local function learn(call)
-    if not call.subscription or call.round == nil then
+    local sleeps = call.sleeps
+    if not sleeps.subscription or call.round == nil then
         return
     end
-    local same, new = answers.compare_holders(call.lock.client, call.round, call.holders)
+    local same, new = answers.compare_holders(call.lock.client, call.round, sleeps.holders)
     if new > 0 and same == 0 then    -- with both, perhaps a key that was left behind
-        call.vain = 0
-    elseif call.woken then
-        call.vain = call.vain + 1
+        sleeps.vain = 0
+    elseif sleeps.woken then
+        sleeps.vain = sleeps.vain + 1
     end
 end
 
 -- Sleeps for `seconds`, or until it is woken.
 -- @param deaf  whether messages do not wake it
 local function nap(call, seconds, deaf)
-    local client, subscription = call.lock.client, not deaf and call.subscription
+    local client, subscription = call.lock.client, not deaf and call.sleeps.subscription
     if call.place then
         local_queue.sleep(call.place, not deaf and call or nil, seconds)
     else
         rounds.finish_sleep(client, subscription
-            and subscriptions.begin_pause(subscription, call.seen, seconds)
+            and subscriptions.begin_pause(subscription, call.sleeps.seen, seconds)
             or rounds.begin_sleep(client, seconds), call.alone)
     end
 end
 
 -- Seconds after an attempt in which no message leads to the next one.
 local function deaf_for(call)
-    local vain = call.vain
+    local vain = call.sleeps.vain
     return vain >= VAIN and min(DEAF * 2 ^ (vain - VAIN), DEAF_MAX)
         * (1 + random(call.lock.client)) / 2 or 0
 end
 
 -- Seconds until the next attempt after split votes. Sets where that begins.
 local function split_pause(call)
-    local spread = 0.5 + random(call.lock.client)
-    if call.split == "home" then
-        call.home = nil
+    local spread, found = 0.5 + random(call.lock.client), call.votes
+    if found.split == "home" then
+        found.home = nil
         return ALONE * spread
     end
-    call.home = not (call.lock.primitive.everywhere and call.wait.ticket)
-    call.splits = (call.splits or 0) + 1
-    return max(SPLIT_DELAY, call.trip) * 2 ^ min(call.splits - 1, SPLIT_DOUBLINGS) * spread
+    found.home = not (call.lock.primitive.everywhere and call.wait.ticket)
+    found.splits = found.splits + 1
+    return max(SPLIT_DELAY, found.trip) * 2 ^ min(found.splits - 1, SPLIT_DOUBLINGS) * spread
 end
 
 -- Seconds until the next attempt, if no message comes.
 -- @param free_in  seconds until a majority may be free, or nil
 local function pause_of(call, free_in)
     local client, guarded, held = call.lock.client, call.guarded, call.outcome == "held"
-    local pause = (call.subscription and held or guarded) and client.options.fallback
+    local pause = (call.sleeps.subscription and held or guarded) and client.options.fallback
         or _M.RETRY_DELAY
     pause = pause * (0.5 + random(client))
     if guarded then
         pause = min(pause, guarded + 0.001)
     end
-    if call.split == "home" or call.split and call.splits < SPLIT_TRIES then
+    if call.votes.split == "home" or call.votes.split and call.votes.splits < SPLIT_TRIES then
         return min(pause, split_pause(call))
     elseif free_in then
         pause = min(pause, free_in + 0.001 + random(client) * 0.002)
@@ -127,11 +139,11 @@ end
 --- Sleeps until the next attempt makes sense, or the call's time has passed.
 -- @param call  see acquire.lua; its round, if any, is freed
 function _M.sleep(call)
-    if call.tries then
+    if call.votes.tries then
         attempt.forget(call)
         nap(call, min(split_pause(call), votes.longest_pause(call, call.lock.client.now())), true)
         return
-    elseif not call.seen then
+    elseif not call.sleeps then
         subscribe(call)
     elseif call.wait then
         follow(call)
@@ -142,29 +154,32 @@ function _M.sleep(call)
     learn(call)
     attempt.forget(call)
     local pause = min(pause_of(call, free_in), left)
-    local subscription, began = call.subscription, client.now()
+    local sleeps, began = call.sleeps, client.now()
+    local subscription = sleeps.subscription
     nap(call, pause)
     if not subscription then
         return
     end
-    call.woken = subscriptions.wakes(subscription) > call.seen
-    local rest = call.woken and began + min(deaf_for(call), pause) - client.now() or 0
+    sleeps.woken = subscriptions.wakes(subscription) > sleeps.seen
+    local rest = sleeps.woken and began + min(deaf_for(call), pause) - client.now() or 0
     if rest > 0 then
         nap(call, rest, true)
     end
     local opened = subscriptions.opened(subscription)
-    call.splits = opened ~= call.opened and call.vain < VAIN and 0 or call.splits
+    if opened ~= sleeps.opened and sleeps.vain < VAIN then
+        restart_splits(call)
+    end
     -- Before the attempt: later wakes are news.
-    call.seen, call.opened = subscriptions.wakes(subscription), opened
+    sleeps.seen, sleeps.opened = subscriptions.wakes(subscription), opened
 end
 
 --- Ends the subscription of a call that no longer waits.
 function _M.finish(call)
-    local subscription = call.subscription
+    local subscription = call.sleeps and call.sleeps.subscription
     if not subscription then
         return
     end
-    call.subscription = nil
+    call.sleeps.subscription = nil
     subscriptions.close(subscription)
     if call.place then
         call.place.queue.watching = call.place.queue.watching - 1
