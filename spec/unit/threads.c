@@ -183,7 +183,6 @@ static void connect_all(rl_client *c)
         ready = 0;
         for (int i = 0; i < this.n; i++) {
             rl_node_stats stats;
-        rl_counters counters;
             rl_node_get_stats(c, i, &stats);
             ready += stats.ready;
         }

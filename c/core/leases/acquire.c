@@ -425,7 +425,8 @@ rl_round *acquire_import(struct core *core, const rl_primitive *primitive,
     if (!lease)
         return NULL;
     rl_bytes all[RL_MAX_ARGS + 1] = {old};
-    memcpy(all + 1, args, (size_t)nargs * sizeof(*args));
+    for (int i = 0; i < nargs; i++)
+        all[i + 1] = args[i];
     struct cmd *cmd = cmd_new_lease(&core->cmds, keys, nkeys, value,
                                     lease_ms + core->options.lock_delay_ms,
                                     primitive->rule ? token : -1, all, nargs + 1);
