@@ -171,28 +171,28 @@ local function decide(call)
     call.outcome, call.guarded = code, guarded
 end
 
+-- Further attempts. A function of its own, as LuaJIT aborts a trace that enters a loop.
+-- @return as run()
+local function try_more(call)
+    local result
+    repeat
+        result = decide(call) or sleep_until_worth_it(call)
+            or wait_for_turn(call) or try_once(call)
+    until result
+    return result
+end
+
 -- Redlock: (1) note the time, (2) ask all servers, (3) hold the lock if a majority grants it in
 -- less than the lease, (4) for the rest of the lease, (5) else release it on every server, and
 -- try again after a random pause. try_once() is (1) to (5), of which the core does (2) to (5).
 -- @return true, or the error that ends the call
 local function run(call)
-    -- The first try is outside the loop, as LuaJIT aborts a trace that enters a loop.
-    local result = wait_for_turn(call) or try_once(call)
-    while not result do
-        result = decide(call) or sleep_until_worth_it(call)
-            or wait_for_turn(call) or try_once(call)
-    end
-    return result
+    return wait_for_turn(call) or try_once(call) or try_more(call)
 end
 
 -- Like run(), for a call whose first attempt has failed.
 local function run_on(call)
-    local result = try_again(call)
-    while not result do
-        result = decide(call) or sleep_until_worth_it(call)
-            or wait_for_turn(call) or try_once(call)
-    end
-    return result
+    return try_again(call) or try_more(call)
 end
 
 -- ---- the call --------------------------------------------------------------------
