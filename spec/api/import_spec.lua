@@ -156,6 +156,19 @@ describe("an exported hold", function()
         end)
     end
 
+    for _, name in ipairs { "fenced lock", "fenced write lock" } do
+        it(name .. "'s import keeps the counter of its token", function()
+            local text, token = exported(KINDS[name])
+            for i = 1, 3 do
+                world:call(i, "PEXPIRE", "redlock:{a}:fence", 2000)    -- the first renewal is later
+            end
+            local lock = assert(one:import(text))
+            world:advance(30)
+            assert.is_true(lock:isValid())
+            assert.equal(token, lock:token())
+        end)
+    end
+
     it("is imported again where the first try reached no server", function()
         local text = exported(KINDS.lock, 60)
         world:cut(1):cut(2):cut(3)

@@ -25,6 +25,17 @@ describe("lock_delay", function()
         cluster:stop()
     end)
 
+    it("follows a holder that was renewed for longer than the delay", function()
+        local world = redlock.testing.new { client = { lease = 1, lock_delay = 5 } }
+        local holder, other = world:client(), world:client()
+        assert(holder:getLock("x"):tryLock(5))
+        world:advance(20)
+        world:crash(holder)
+        support.fails("held", other:getLock("x"):tryLock(4))
+        assert.is_true(other:getLock("x"):tryLock(4))
+        world:close()
+    end)
+
     it("stays within max_lease", function()
         local bad = function(o)
             o.nodes = { "redis://127.0.0.1" }

@@ -544,6 +544,18 @@ return {
         spec = "spec/testing/scripts_spec.lua extend each of many",
         from = "local lease = ARGV[2 * i]", to = "local lease = ARGV[2]" },
 
+    { name = "an extension forgets the lock delay", file = "c/core/leases/watchdog.c",
+        unit = "delay.a_late_extension", from = "lease_ms ? lease_ttl_ms(core, lease_ms) : 0",
+        to = "lease_ms" },
+
+    { name = "an import leaves the counter", file = "lua/redlock/scripts/fenced/import.lua",
+        spec = "spec/api/import_spec.lua keeps the counter",
+        from = "call('pexpire', KEYS[2], ARGV[5])\n", to = "" },
+
+    { name = "patience of a latch counts from the beginning", file = "lua/redlock/kinds/latch.lua",
+        spec = "spec/api/latch_spec.lua bears an outage",
+        from = "answered = left and now", to = "answered = left == 0 and now" },
+
     { name = "some of the names are imported", file = "lua/redlock/scripts/multi/import.lua",
         spec = "spec/testing/scripts_spec.lua import all names",
         from = "elseif old < n then", to = "elseif old == 0 then" },

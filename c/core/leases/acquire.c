@@ -428,7 +428,7 @@ rl_round *acquire_import(struct core *core, const rl_primitive *primitive,
     for (int i = 0; i < nargs; i++)
         all[i + 1] = args[i];
     struct cmd *cmd = cmd_new_lease(&core->cmds, keys, nkeys, value,
-                                    lease_ms + core->options.lock_delay_ms,
+                                    lease_ttl_ms(core, lease_ms),
                                     primitive->rule ? token : -1, all, nargs + 1);
     struct rl_round *import =
         attempt_new(lease, &import_kind, primitive->import, cmd, lease_ms, now_ms);

@@ -40,7 +40,7 @@ void heal_begin(struct rl_lease *lease, const struct rl_round *round, int i,
         core->nodes[i].state != NODE_READY)
         return;
     struct cmd *cmd =
-        cmd_with_lease(&core->cmds, lease->cmd, left_ms + core->options.lock_delay_ms);
+        cmd_with_lease(&core->cmds, lease->cmd, lease_ttl_ms(core, left_ms));
     int script = lease->primitive.heal >= 0 ? lease->primitive.heal
                                             : lease->primitive.acquire;
     struct rl_round *heal = cmd ? round_new(core, &heal_kind, script, lease, cmd) : NULL;

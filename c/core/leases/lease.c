@@ -53,7 +53,7 @@ struct rl_lease *lease_new(struct core *core, const struct round_kind *release,
     lease->primitive = *primitive;
     lease->confirmed_before = -1;
     lease->cmd = cmd_new_lease(&core->cmds, keys, nkeys, value,
-                               lease_ms + core->options.lock_delay_ms,
+                               lease_ttl_ms(core, lease_ms),
                                primitive->rule ? 0 : -1, args, nargs);
     if (lease->cmd)
         lease->release =

@@ -74,6 +74,13 @@ static inline int lease_void(const struct rl_lease *lease)
     return lease->epoch != lease->core->epoch;
 }
 
+/* How long servers keep the keys of a lease: beyond it the name stays closed for the lock
+ * delay. Validity counts the lease alone. */
+static inline int64_t lease_ttl_ms(const struct core *core, int64_t lease_ms)
+{
+    return lease_ms + core->options.lock_delay_ms;
+}
+
 void lease_unref(struct rl_lease *lease);
 
 /* Gives a lease without references back to the pool. */

@@ -273,7 +273,7 @@ static const struct round_kind extend_kind = {
 struct rl_round *watchdog_extension(struct rl_lease *lease, int64_t lease_ms)
 {
     struct core *core = lease->core;
-    int64_t ttl_ms = lease_ms ? lease_ms + core->options.lock_delay_ms : 0;
+    int64_t ttl_ms = lease_ms ? lease_ttl_ms(core, lease_ms) : 0;
     struct cmd *cmd = cmd_with_lease(&core->cmds, lease->cmd, ttl_ms);
     struct rl_round *round =
         cmd ? round_new(core, &extend_kind, lease->primitive.extend, lease, cmd) : NULL;
