@@ -104,7 +104,7 @@ function redlock.is_error(value) end
 ---@field connect_timeout? number  seconds to resolve the name, connect and shake hands (default 1)
 ---@field max_hold? number|false  seconds the watchdog renews a lock; false: no limit (default 3600)
 ---@field fallback? number  seconds between attempts that no message wakes, +- half (default 1)
----@field patience? number  seconds in a row without a majority before a call that waits gives up (default 10)
+---@field patience? number  seconds in a row without a majority before a wait ends (default 10)
 ---@field drift_factor? number  no unit: how much faster a server's clock may run (default 0.01)
 ---@field prefix? string  put before names; the same in all programs that share locks (default "")
 ---@field cluster? string|false  name of these servers; the same in all programs (default false)

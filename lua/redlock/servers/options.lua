@@ -186,7 +186,7 @@ _M.rows = {
         check = seconds_or_false(0.001), flag = "--max-hold", of = "run" },
     { "fallback", 1, NUMBER, "seconds between attempts that no message wakes, +- half",
         check = seconds(0.001, MINUTE) },
-    { "patience", 10, NUMBER, "seconds in a row without a majority before a call that waits gives up",
+    { "patience", 10, NUMBER, "seconds in a row without a majority before a wait ends",
         check = seconds(0) },
     { "drift_factor", 0.01, NUMBER, "no unit: how much faster a server's clock may run",
         check = drift, c = "drift_ppm", as = "ppm" },
