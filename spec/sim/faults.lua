@@ -293,7 +293,7 @@ _M.list = {
     { name = "older memory", breaks = "memory", often = 30, times = { 1, 2 },
         strike = function(sim)
             local server = some_server(sim)
-            local disk = server:snapshot()
+            local disk = sim:snapshot(server)
             sim:later(sim:below(sim.config.guard_us * 2), function()
                 if not sim.calm_at then
                     sim:restart_server(server, disk, some_us(sim) * 0.2)
@@ -304,7 +304,7 @@ _M.list = {
     { name = "last second lost", breaks = "memory", often = 40, times = { 1, 2 },
         strike = function(sim)
             local server = some_server(sim)
-            local disk = server:snapshot()
+            local disk = sim:snapshot(server)
             sim:later(sim:below(SECOND), function()
                 sim:restart_server(server, disk, some_us(sim) * 0.2)
             end)

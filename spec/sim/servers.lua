@@ -132,9 +132,18 @@ function Sim.forgot(_, server)
     end
 end
 
+--- A copy of a server's data, as on a disk.
+function Sim.snapshot(_, server)
+    local copy = {}
+    for key, entry in pairs(server.db) do
+        copy[key] = { value = entry.value, at = entry.at }
+    end
+    return copy
+end
+
 --- Within a second it goes on with what its replica has heard of until now, in the same life.
 function Sim:fail_over_and_back(server)
-    local replica = server:snapshot()
+    local replica = self:snapshot(server)
     self:later(self:below(base.SECOND), function()
         if server.state == C.SIM_UP and not self.calm_at then
             self:forgot(server, replica)

@@ -29,46 +29,6 @@ function _M.finalize()
     end
 end
 
--- ---- order -----------------------------------------------------------------------
-
-local RANK = { number = 1, string = 2 }
-
-local function less(a, b)
-    local x, y = RANK[type(a)], RANK[type(b)]
-    if x ~= y then
-        return x < y
-    end
-    return a < b
-end
-
---- As pairs(), in the order of the keys. Keys that have none may not be more than one.
-local function ordered_pairs(t)
-    local one = next(t)
-    if one == nil or next(t, one) == nil then
-        return next, t
-    end
-    local keys, n, odd = {}, 0, 0
-    for key in rawpairs(t) do
-        n = n + 1
-        keys[n] = key
-        odd = odd + (RANK[type(key)] and 0 or 1)
-    end
-    if n > 1 then
-        if odd > 0 then
-            error("the library iterates over keys that have no order", 2)
-        end
-        table.sort(keys, less)
-    end
-    local i = 0
-    return function()
-        i = i + 1
-        local key = keys[i]
-        if key ~= nil then
-            return key, t[key]
-        end
-    end
-end
-
 -- ---- the core --------------------------------------------------------------------
 
 --- Loads it all.
@@ -81,7 +41,9 @@ function _M.load(opts)
     local lua = opts.lua or "lua"
     package.path = table.concat({ lua .. "/?.lua", lua .. "/?/init.lua", "build/?.lua", "?.lua",
         package.path }, ";")
-    _G.pairs = ordered_pairs
+    _G.pairs = require("redlock.testing.library").ordered(function()
+        error("the library iterates over keys that have no order", 3)
+    end)
     local loader = require "redlock.runtime.ffi"
     local lib = loader.load()
     ffi.cdef(require("redlock.cdef").world)

@@ -29,27 +29,30 @@ local function less(a, b)
     return a < b
 end
 
---- Like pairs(), in the order of the keys if these are numbers and strings.
-function _M.ordered_pairs(t)
-    local one = next(t)
-    if one == nil or next(t, one) == nil then
-        return next, t
-    end
-    local keys, n = {}, 0
-    for key in rawpairs(t) do
-        if not RANK[type(key)] then
+--- Makes a function like pairs(), in the order of the keys.
+-- @param unordered  function(t): what it returns where keys are neither numbers nor strings
+function _M.ordered(unordered)
+    return function(t)
+        local one = next(t)
+        if one == nil or next(t, one) == nil then
             return next, t
         end
-        n = n + 1
-        keys[n] = key
-    end
-    sort(keys, less)
-    local i = 0
-    return function()
-        i = i + 1
-        local key = keys[i]
-        if key ~= nil then
-            return key, t[key]
+        local keys, n = {}, 0
+        for key in rawpairs(t) do
+            if not RANK[type(key)] then
+                return unordered(t)
+            end
+            n = n + 1
+            keys[n] = key
+        end
+        sort(keys, less)
+        local i = 0
+        return function()
+            i = i + 1
+            local key = keys[i]
+            if key ~= nil then
+                return key, t[key]
+            end
         end
     end
 end
@@ -102,7 +105,7 @@ function _M.load(host)
         ["redlock.runtime.ffi"] = { load = _M.core },
         ["redlock.host.plain"] = host,
     }
-    local env = setmetatable({ _G = {}, pairs = _M.ordered_pairs }, { __index = _G })
+    local env = setmetatable({ _G = {}, pairs = _M.ordered(rawpairs) }, { __index = _G })
 
     function env.require(name)
         local module = loaded[name]

@@ -87,15 +87,6 @@ function Server:memory()
     return (self.marker or self.replid):sub(1, 8)
 end
 
---- A copy of its data, as on a disk.
-function Server:snapshot()
-    local copy = {}
-    for key, entry in pairs(self.db) do
-        copy[key] = { value = entry.value, at = entry.at }
-    end
-    return copy
-end
-
 -- ---- commands --------------------------------------------------------------------
 
 command("PING", 1, 2, function(self, argv, _, conn)
