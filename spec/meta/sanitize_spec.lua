@@ -31,7 +31,7 @@ local CODE = [[
 
     -- Somebody else has it when its owner lets it go, and all servers have said so.
     local function taken(nodes)
-        local client = support.warm_client(nodes)
+        local client = support.warm_client(nodes, { restart_guard = true, cluster = "spec" })
         local l, other = client:getLock "t", client:getLock("t", { owner = "other" })
         for _, opts in ipairs { {}, { closed_for = 1 } } do
             for _ = 1, 20 do

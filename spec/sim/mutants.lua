@@ -756,7 +756,7 @@ return {
 
     { name = "a waiter without a timer", file = "lua/redlock/lock/waking.lua",
         from = "min(pause_of(call, free_in), left)",
-        to = "call.subscription and 1 / 0 or min(pause_of(call, free_in), left)" },
+        to = "call.sleeps.subscription and 1 / 0 or min(pause_of(call, free_in), left)" },
 
     { name = "the next one in the queue is not woken", file = "lua/redlock/lock/local_queue.lua",
         from = "        rounds.wake(first.round)\n", to = "        first.round = nil\n" },

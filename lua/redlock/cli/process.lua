@@ -174,10 +174,8 @@ local function die_with(parent)
     end
 end
 
--- The child's part between fork and exec; never returns. The garbage is the parent's to finalize:
--- what its files have not written yet would be written twice.
+-- The child's part between fork and exec; never returns.
 local function become(argv, opts, parent)
-    collectgarbage "stop"
     if not opts.outlives then
         die_with(parent)
     end
@@ -225,17 +223,21 @@ end
 -- @return its process id; or nil and the reason
 function _M.spawn(argv, opts)
     io.stdout:flush()
+    opts = opts or {}
     local parent, blocked = C.rlc_getpid(), ffi.new "struct rlc_set"
     block_all(blocked)
     local pid = C.rlc_fork()
     if pid == 0 then
-        become(argv, opts or {}, parent)
+        -- Before anything else: the garbage is the parent's to finalize. What its files have not
+        -- written yet would be written twice.
+        collectgarbage "stop"
+        become(argv, opts, parent)
     end
     C.rlc_sigprocmask(SIG_SETMASK, blocked, nil)
     if pid < 0 then
         return nil, strerror()
     end
-    if opts and opts.group then
+    if opts.group then
         C.rlc_setpgid(pid, pid)            -- the child does it too, as either may come first
     end
     return pid
@@ -258,6 +260,7 @@ function _M.fork()
 end
 if jit then
     jit.off(_M.fork)
+    jit.off(_M.spawn)
 end
 
 -- What waitpid() says of a child that has ended.
