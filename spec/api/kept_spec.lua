@@ -92,7 +92,10 @@ describe("a client keeps nothing", function()
         local careful = support.client(cluster, { host = setmetatable({
             can_wait = function() return waits end }, { __index = require "redlock.host.plain" }) })
         local l = careful:getLock "x"
-        for round = 1, 2 do
+        -- How many releases are unanswered at once, and so what pools keep, depends on the servers.
+        -- But in the end a round adds nothing; a leak would be in each.
+        local grown
+        for round = 1, 12 do
             local before = allocated()
             for _ = 1, 500 do
                 waits = true
@@ -100,12 +103,17 @@ describe("a client keeps nothing", function()
                 waits = false
                 assert(l:unlock())
             end
+            waits = true
             support.eventually(function()          -- the last releases are answered
-                waits = true
                 careful:getLock("turn"):isLocked()
-                return round == 1 or allocated() - before < 500 * 64
+                return careful:stats().owed == 0
             end)
+            grown = allocated() - before
+            if round > 1 and grown < 500 * 64 then
+                break
+            end
         end
+        assert.is_true(grown < 500 * 64, grown)
         careful:close()
     end)
 
