@@ -93,7 +93,8 @@ uint32_t close_unanswered(const struct core *core, int64_t since_ms)
 {
     uint32_t nodes = 0;
     for (int i = 0; i < core->n; i++) {
-        if (core->nodes[i].state == NODE_READY && health_owes_since(&core->nodes[i], since_ms))
+        if (core->nodes[i].state == NODE_READY &&
+            health_owes_since(&core->nodes[i], since_ms))
             nodes |= bit(i);
     }
     return nodes;

@@ -15,9 +15,8 @@ local _M = {}
 -- After a run of hand-overs, or of releases that were followed, this process yields to others for
 -- YIELD seconds. So does an owner that has released a contended lock and wants it again at once: it
 -- would come first every time. It yields until each waiter may have had the lock for as long, RUN
--- at most. Measured with eight
--- contenders and holds of 5 ms: the luckiest got the lock 1.7 times as often as the last; if all
--- yield 5 ms, 3 times.
+-- at most. Measured with eight contenders and holds of 5 ms: the luckiest got the lock 1.7 times as
+-- often as the last; if all yield 5 ms, 3 times.
 local YIELD = 0.005
 local RUN = 0.05              -- seconds for which a hold may be passed on in a row
 _M.YIELD_MAX = RUN
