@@ -1,5 +1,6 @@
 -- What a holder is told when servers do not have his lock any more: that somebody has taken
 -- it, or that they have forgotten it, and nobody has.
+local redlock = require "redlock"
 local support = require "spec.support"
 
 local FENCE, FLOORS = "redlock:{x}:fence", "redlock:{server}:floor"
@@ -56,6 +57,43 @@ for _, n in ipairs { 1, 3, 5 } do
         end)
     end)
 end
+
+describe("a hold of any kind", function()
+    teardown(support.cleanup)
+
+    it("is asked for, and says when the servers do not have it any more", function()
+        local cluster = support.cluster(3)
+        local client = support.warm_client(cluster)
+        local rw = client:getReadWriteLock "rw"
+        for kind, l in pairs {
+            plain = client:getLock "plain", fenced = client:getFencedLock "fenced",
+            fair = client:getFairLock "fair", multi = client:getMultiLock { "m1", "m2" },
+            reader = client:getReadWriteLock("r"):readLock(), writer = rw:writeLock(),
+            fenced_writer = client:getReadWriteLock("f", { fenced = true }):writeLock(),
+            permit = client:getSemaphore("s", 2),
+        } do
+            l = kind == "permit" and assert(l:tryAcquire(1, 20)) or l
+            assert.is_true(kind == "permit" or (l:tryLock(1, 20)), kind)
+            assert.is_true(l:stillMine(), kind)
+            assert.is_true(l:remaining() > 15, kind)
+            if kind == "writer" then                     -- who reads beside it asks for that
+                assert.is_true(rw:readLock():tryLock() and rw:readLock():stillMine())
+            end
+            client:check()                               -- all of them have it by now
+            cluster:flush()
+            assert.is_true(l:isValid(), kind)
+            support.fails("lost", l:stillMine())
+        end
+    end)
+
+    it("is not asked for if its scripts cannot", function()
+        local client = support.warm_client(support.cluster(1))
+        local l = client:get(redlock.primitive { name = "brief", acquire = "return 1",
+            release = "return 1" }, "x")
+        assert.is_true(l:tryLock())
+        support.fails("unsupported", l:stillMine())
+    end)
+end)
 
 describe("the reasons of a loss", function()
     it("are all in examples/locks, and in the reference", function()

@@ -40,20 +40,6 @@ function methods:token()
     return lock.number_of(self)
 end
 
---- Whether no larger token had been issued when this was called; one round trip.
-function methods:stillMine()
-    local hold, err = lock.valid_hold(self)
-    if not hold then
-        return nil, err
-    end
-    local ok
-    ok, err = lock.prolong(self, 0)
-    if not ok then
-        return nil, err
-    end
-    return true
-end
-
 --- The hold as one printable string, for client:checkSequencer().
 function methods:sequencer()
     local token, err = self:token()

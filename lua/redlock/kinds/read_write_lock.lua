@@ -104,8 +104,8 @@ function read_methods:onLost(fn)
     validate.is_function("fn", fn)
     return self.client.holds:on_lost(hold, fn, self)
 end
-for _, name in ipairs { "extend", "remaining", "isValid", "isHeldByCurrentThread", "onEnding",
-        "isLocked", "remainTimeToLive", "holder", "votes" } do
+for _, name in ipairs { "extend", "stillMine", "remaining", "isValid", "isHeldByCurrentThread",
+        "onEnding", "isLocked", "remainTimeToLive", "holder", "votes" } do
     read_methods[name] = function(self, a, b)
         return Lock[name](as_writer(self) or self, a, b)     -- some are loaded later
     end

@@ -375,15 +375,9 @@ end
 
 -- ---- holding ---------------------------------------------------------------------
 
---- Extends the hold. After `no_quorum` the old validity stands; `not_held`: perhaps another
--- coroutine released it during the call.
-function Lock:extend(lease)
-    return _M.prolong(self, check_lease(self, lease))
-end
-
---- Extends, or with `lease` 0 only asks; nil: as it was taken.
+-- Extends, or with `lease` 0 only asks; nil: as it was taken.
 -- @return as Lock:extend
-function _M.prolong(self, lease)
+local function prolong(self, lease)
     local client, owner = self.client, owner_of(self)
     local can_wait = client.host.can_wait()
     if can_wait then
@@ -410,6 +404,18 @@ function _M.prolong(self, lease)
         errors.because(err, self, hold.lost)
     end
     return nil, err
+end
+
+--- Extends the hold. After `no_quorum` the old validity stands; `not_held`: perhaps another
+-- coroutine released it during the call.
+function Lock:extend(lease)
+    return prolong(self, check_lease(self, lease))
+end
+
+--- Asks the servers; the lease stays as it is.
+function Lock:stillMine()
+    local ok, err = prolong(self, 0)
+    return ok, not ok and err or nil
 end
 
 --- Seconds of validity left.

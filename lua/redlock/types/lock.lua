@@ -99,6 +99,18 @@ function Lock:ask(name, args) end
 ---@return redlock.SecondsOrError left  seconds left; or lost; no_quorum; not_held; unsupported
 function Lock:extend(lease) end
 
+---Asks a majority of the servers whether this owner still holds the lock. The lease stays as it is.
+---Needed where the local clock may have stood still: a virtual machine that was paused with its
+---clocks believes in its locks until it next hears the servers' time, about a second later. A
+---fenced lock also checks that no larger token existed when this was called.
+---```lua
+---assert(lock:tryLock(5))
+---assert(lock:stillMine())
+---```
+---@return true|nil mine  a majority of the servers has this hold
+---@return redlock.Error err  lost; no_quorum; not_held; unsupported
+function Lock:stillMine() end
+
 ---Deletes the lock on all servers, whoever holds it. The holder notices at its next extension. Data
 ---of other programs under the lock's name is never deleted.
 ---```lua
@@ -318,15 +330,6 @@ function FencedLock:tryLock(wait, lease) end
 ---@return integer|nil token  from 1 to below 10^14
 ---@return redlock.Error err  not_held; lost: the token is of no use any more
 function FencedLock:token() end
-
----Asks the servers whether they may have granted a larger token. Leaves the lease as it is.
----```lua
----assert(fenced:tryLock(5))
----assert(fenced:stillMine())
----```
----@return true|nil mine  no larger token existed when this was called
----@return redlock.Error err  lost; no_quorum; not_held
-function FencedLock:stillMine() end
 
 ---Returns the hold as one printable string. Send it along with a request; the receiver checks with
 ---`client:checkSequencer` that the lock is still held.

@@ -17,8 +17,9 @@
 ---all keys or none, in one step.
 ---
 ---`extend` makes the lease last until now + lease at least. It never shortens a lease, and never
----takes the lock anew. Without it `lock:extend` is unsupported. `heal` restores the keys on a
----server that lost them; its answer is no vote.
+---takes the lock anew; with a lease of 0 it only says whose it is (`lock:stillMine`). Without it
+---`lock:extend` is unsupported. `heal` restores the keys on a server that lost them; its answer is
+---no vote.
 ---
 ---`import` replaces the value of an exported hold by that of its importer: ARGV = the new value,
 ---which begins with the same 8 characters, the lease in ms, the number or token as above, the old
