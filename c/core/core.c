@@ -21,6 +21,7 @@ int core_init(struct core *core, const struct node_config *configs, int n,
     memset(core, 0, sizeof(*core));
     core->drift_ppm = drift_ppm;
     core->random = seed | 1;
+    core->moment_ms = (int64_t)(state_random(core) % STATE_HOLDS_MS);
     int links = 2 * n;
     core->n = n;
     core->nodes = calloc((size_t)links, sizeof(*core->nodes));
@@ -73,7 +74,7 @@ int core_script(struct core *core, const char *body, size_t len, int64_t now_ms)
 /* ---- connections ---- */
 
 /* True: a subscription, a release or a round waits for node i to be ready. */
-static int node_wanted(const struct core *core, int i)
+static int node_awaited(const struct core *core, int i)
 {
     if (i >= core->n)
         return core->subscriptions_len > 0;
@@ -84,6 +85,13 @@ static int node_wanted(const struct core *core, int i)
             return 1;
     }
     return 0;
+}
+
+/* While anything is held, every server is wanted: one that lost its memory must hear that
+ * it had one, and one whose clock was stepped must be noticed. */
+static int node_wanted(const struct core *core, int i)
+{
+    return node_awaited(core, i) || (i < core->n && core->held);
 }
 
 void core_waits_for(struct core *core, int i, const char *text, int tries, int64_t now_ms)
@@ -149,8 +157,10 @@ void core_lost(struct core *core, int i, int code, const char *text, int64_t now
         if (slot->state == SLOT_WAITING && (!was_ready || slot->deadline_ms <= now_ms))
             round_miss(round, i, code, now_ms);
     }
-    if (node_wanted(core, i))
+    if (node_awaited(core, i))
         state_reconnect(core, i, now_ms);
+    else if (i < core->n)
+        state_reconnect_for_holds(core, i, now_ms);
 }
 
 static void core_ready(struct core *core, int i, int64_t now_ms)

@@ -155,7 +155,8 @@ void keeper_take_over(struct rl_client *c)
 {
     if (c->key || c->turning || c->wanting || c->core.closed)
         return;              /* others turn the loop */
-    if (!c->keeper.running && (core_busy(&c->core) || core_owes_away(&c->core)))
+    if (!c->keeper.running &&
+        (c->core.held || core_busy(&c->core) || core_owes_away(&c->core)))
         keeper_start(c);     /* if that fails, the next caller continues */
     keeper_notice(c);
 }

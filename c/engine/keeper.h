@@ -32,7 +32,7 @@ int keeper_hold(struct rl_client *c);
 void keeper_notice(struct rl_client *c);
 
 /* A caller leaves: unless another turns the loop, the keeper continues, and sends what
- * the caller has not sent. */
+ * the caller has not sent. It starts when something is held, and then stays. */
 void keeper_take_over(struct rl_client *c);
 
 /* A caller wants the baton: ends the keeper's poll. */

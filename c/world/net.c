@@ -222,7 +222,8 @@ void keeper_take_over(struct rl_client *c)
 {
     if (c->turning || c->wanting || c->core.closed)
         return;
-    if (!c->keeper.running && (core_busy(&c->core) || core_owes_away(&c->core)))
+    if (!c->keeper.running &&
+        (c->core.held || core_busy(&c->core) || core_owes_away(&c->core)))
         keeper_start(c);
     keeper_notice(c);
 }

@@ -31,6 +31,29 @@ describe("over the host", function()
         cluster:await_free(60)
     end
 
+    -- No code of the process runs meanwhile.
+    for name, loop in pairs { plain = "local function main(fn) fn() end", luv = behaviour.loops.luv,
+        cqueues = behaviour.loops.cqueues, own_loop = behaviour.loops.own_loop } do
+        it(name .. " a client that holds comes back to servers that lost their memory", function()
+            local servers = support.cluster(3)
+            local p = support.lua(([[NODES = %s %s %s main(function()
+                assert(client:getLock("x"):tryLock(5, 40))
+                print "held"
+                io.stdout:flush()
+                io.read()
+            end)]]):format(servers:text(), loop, behaviour.prelude), { stderr = "stdout" })
+            assert.equal("held", p:read_line(20))
+            for _, server in ipairs(servers) do server:restart() end
+            support.eventually(function()
+                local back = 0
+                servers:each(function(s) back = back + (s:marker() and s:connections() or 0) end)
+                return back == 3
+            end, 8)
+            p:kill "KILL"
+            servers:stop()
+        end)
+    end
+
     for name, loop in pairs(behaviour.loops) do
         describe(name, function()
             for _, one in ipairs(behaviour.list) do

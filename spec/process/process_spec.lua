@@ -169,16 +169,22 @@ end)
 describe("a process", function()
     after_each(support.cleanup)
 
-    it("has no thread while it uses addresses, and none left after a name", function()
+    it("has no thread until it holds something, nor one left after a name; then one", function()
         local cluster = support.cluster(1)
         local c = support.lua(([[
             local support = require "spec.support"
             local client = support.client { "redis://localhost:%d" }
-            assert(client:getLock("x"):tryLock(5, 30))
+            local l = client:getLock "x"
+            assert(l:isLocked() == false)
             support.eventually(function() return support.threads() == 1 end)
-            print "alone"
+            for _ = 1, 3 do
+                assert(l:tryLock(5, 30))
+                assert(support.threads() == 2)
+                assert(l:unlock())
+            end
+            print "one"
         ]]):format(cluster[1].port))
-        assert.equal("alone", c:read_line(10))
+        assert.equal("one", c:read_line(10))
     end)
 
     it("that ends holding a lock leaves it for its lease at most [15]", function()

@@ -242,7 +242,105 @@ SIM_TEST(replicas_are_refused, sim_new(3))
     CHECK_STR(s->core.nodes[1].text, "a replica; only masters can vote");
 }
 
-SUITE(connection, T(break_at_the_deadline), T(second_break_of_a_stable_connection),
+/* ---- what is held wants every server ---- */
+
+SIM_TEST(holds_want_every_server, sim_up(3))
+{
+    sim_leave_first(s, 1);
+    sim_cut(s, 1);
+    sim_advance(s, 9000);
+    CHECK_INT(s->core.nodes[1].state, NODE_DOWN);        /* nobody wants it */
+    rl_lease *lease = sim_hold(s, "k", 60000);           /* nobody renews it */
+    s->server[0].refuses = 0;
+    sim_advance(s, 1000 + STATE_HOLDS_MS);
+    CHECK_INT(s->core.nodes[0].state, NODE_READY);
+    for (int i = 0; i < 3; i++)
+        sim_restart(s, i);
+    sim_advance(s, STATE_HOLDS_MS);
+    for (int i = 0; i < 3; i++)
+        CHECK_INT(s->core.nodes[i].state, NODE_READY);
+    sim_let_go(s, lease);
+    sim_restart(s, 0);
+    sim_advance(s, 9000);
+    CHECK_INT(s->core.nodes[0].state, NODE_DOWN);
+}
+
+/* How often a server that refuses us is asked within two minutes. */
+static int asked_in_vain(struct sim *s, int code)
+{
+    rl_lease *lease = sim_hold(s, "k", 200000);
+    sim_cut(s, 0);
+    int opened = s->server[0].opened;
+    sim_advance(s, 120000);
+    CHECK_INT(s->core.nodes[0].code, code);
+    opened = s->server[0].opened - opened;
+    s->server[0].greets = s->server[0].info = NULL;
+    sim_advance(s, STATE_REFUSED_MS + STATE_HOLDS_MS);
+    CHECK_INT(s->core.nodes[0].state, NODE_READY);
+    sim_let_go(s, lease);
+    return opened;
+}
+
+SIM_TEST(holds_seldom_ask_who_refuses_them, sim_up(3))
+{
+    s->server[0].greets = "-WRONGPASS no\r\n";
+    int opened = asked_in_vain(s, RL_AUTH);
+    CHECK(opened == 4 || opened == 5);
+    s->server[0].info = "$22\r\nrun_id:x\r\nrole:slave\r\n\r\n";
+    opened = asked_in_vain(s, RL_READONLY);
+    CHECK(opened == 4 || opened == 5);
+}
+
+/* A server goes down under HOLDERS clients, in one moment, for a minute: when each tries to
+ * connect, and what it is told. */
+enum { HOLDERS = 64, MINUTE_MS = 60000 };
+
+static void try_for_a_minute(uint64_t seed, int attempts[MINUTE_MS])
+{
+    struct sim *s = sim_up(3);
+    struct core other;
+    REQUIRE(core_init(&other, s->config, 1, SIM_DRIFT_PPM, seed) == 0);
+    s->core.moment_ms = other.moment_ms;
+    close_free(&other);
+    rl_lease *lease = sim_hold(s, "k", 2 * MINUTE_MS);
+    int64_t from_ms = s->now_ms, told = s->core.node_changes;
+    s->server[0].refuses = 1;
+    sim_cut(s, 0);
+    while (s->now_ms < from_ms + MINUTE_MS - 1) {
+        int64_t due_ms = core_due_ms(&s->core), failed = s->core.nodes[0].stats.disconnects;
+        int64_t left_ms = from_ms + MINUTE_MS - 1 - s->now_ms;
+        sim_advance(s, due_ms - s->now_ms < left_ms ? due_ms - s->now_ms : left_ms);
+        attempts[s->now_ms - from_ms] += s->core.nodes[0].stats.disconnects != failed;
+    }
+    CHECK_INT(s->core.node_changes - told, 1);
+    s->server[0].refuses = 0;
+    sim_let_go(s, lease);
+    sim_finish(s);
+}
+
+static int most_within(const int attempts[MINUTE_MS], int ms)
+{
+    int most = 0, now = 0;
+    for (int k = 0; k < MINUTE_MS; k++) {
+        now += attempts[k] - (k >= ms ? attempts[k - ms] : 0);
+        most = now > most ? now : most;
+    }
+    return most;
+}
+
+static void many_holders_do_not_come_at_once(void)
+{
+    static int attempts[MINUTE_MS];
+    for (int k = 0; k < HOLDERS; k++)
+        try_for_a_minute((k + 1) * 0x9E3779B97F4A7C15ULL, attempts);
+    int all = most_within(attempts, MINUTE_MS);
+    CHECK(all >= HOLDERS * (MINUTE_MS / STATE_HOLDS_MS - 1));
+    CHECK(most_within(attempts, 1000) <= HOLDERS);
+    CHECK(most_within(attempts, 50) <= 10);
+}
+
+SUITE(connection, T(holds_want_every_server), T(holds_seldom_ask_who_refuses_them),
+      T(many_holders_do_not_come_at_once), T(break_at_the_deadline), T(second_break_of_a_stable_connection),
       T(break_under_everything), T(full_queue_delays_the_release),
       T(too_much_debt_is_forgone), T(endless_refusals_are_bounded),
       T(twins_are_refused_by_name), T(a_twin_pays_for_the_other),

@@ -427,7 +427,6 @@ SIM_TEST(missing_release_is_sent_again, sim_up(3))
     sim_key(s, 0, "k")->name[0] = '-';
     s->server[1].hushed = 1;
     sim_cut(s, 1);
-    sim_advance(s, 2 * NODE_BACKOFF_MAX_MS);
     s->server[2].holds = 1;
     rl_round *round = holder_release(lease, s->now_ms);
     sim_advance(s, SIM_TIMEOUT_MS);

@@ -58,6 +58,26 @@ void state_reconnect(struct core *core, int i, int64_t now_ms)
     timer_set(&core->timers, &core->node_timers[i], health_give_up_ms(nd));
 }
 
+/* True: another attempt helps only after somebody has changed the server or our settings;
+ * until then each one fills the server's logs. */
+static int refuses_us(const struct node *nd)
+{
+    return nd->lost == RL_AUTH || nd->lost == RL_NOPERM || nd->lost == RL_READONLY ||
+           nd->lost == RL_CONFIG;
+}
+
+void state_reconnect_for_holds(struct core *core, int i, int64_t now_ms)
+{
+    const struct node *nd = &core->nodes[i];
+    if (!core->held || nd->state != NODE_DOWN || core->node_timers[i].at)
+        return;
+    /* Each client has moments of its own: many do not come at once, whatever happened to
+     * them at one time. */
+    int64_t moment_ms = STATE_HOLDS_MS - (now_ms + core->moment_ms) % STATE_HOLDS_MS;
+    timer_set(&core->timers, &core->node_timers[i],
+              now_ms + moment_ms + (refuses_us(nd) ? STATE_REFUSED_MS : 0));
+}
+
 int state_spares(const struct core *core, int i, int64_t now_ms)
 {
     if (health_hung(&core->nodes[i], now_ms))

@@ -14,7 +14,9 @@ enum {
     SUBSCRIPTION_BUCKETS = 256,
     OWING_MAX = 1 << 17,          /* leases that may owe a clean-up at once */
     STATE_SLACK_MS = 1000,        /* of a quarantine, beyond max_lease and 1 % of it */
-    NOTED_MAX = 1 << 12           /* how many losses, and renewals, are remembered */
+    NOTED_MAX = 1 << 12,          /* how many losses, and renewals, are remembered */
+    STATE_HOLDS_MS = 1500,        /* between attempts to connect that only holds want ... */
+    STATE_REFUSED_MS = 30000      /* ... and so much more if the server refuses us */
 };
 
 /* Why a node's marker does not suit this client. */
@@ -109,6 +111,7 @@ struct core {
     _Atomic int64_t node_changes; /* see rl_counters */
     _Atomic int64_t auth_failures; /* connections whose credentials were refused */
     uint64_t random;              /* state of the generator for jitter */
+    int64_t moment_ms;            /* at random, see state_reconnect_for_holds() */
     _Atomic unsigned epoch;       /* leases of another epoch are void */
     int closed;                   /* nothing can be started any more */
     int over;                     /* and no node connects again */
@@ -143,6 +146,10 @@ int64_t state_guard_ms(const struct core *core);
 
 /* Has a link connected, now or after its back-off. */
 void state_reconnect(struct core *core, int link, int64_t now_ms);
+
+/* The same for node i if only holds want it: at this client's next moment, of which there
+ * is one each STATE_HOLDS_MS. */
+void state_reconnect_for_holds(struct core *core, int i, int64_t now_ms);
 
 /* Why node i, which is ready, must be asked for nothing new (rl_code); or RL_OK. */
 int state_spares(const struct core *core, int i, int64_t now_ms);

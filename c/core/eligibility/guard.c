@@ -406,6 +406,7 @@ void guard_on_timer(struct core *core, int64_t now_ms)
     for (int i = 0; i < core->n; i++) {
         if (core->nodes[i].state == NODE_READY && !health_hung(&core->nodes[i], now_ms))
             guard_visit(core, i, now_ms);
+        state_reconnect_for_holds(core, i, now_ms);
     }
     if (core->held)
         guard_arm_timer(core, now_ms);
