@@ -17,7 +17,7 @@
 
 /* A program and the library that it loads must have the same number, which is part of the
  * library's file name. Raise it with every change of code between the cdef markers. */
-#define RL_ABI 20
+#define RL_ABI 21
 
 /* The word for each code, as rl_code_name() returns it and Lua uses it. */
 #define RL_CODE_WORDS(X) \
@@ -209,6 +209,7 @@ typedef struct rl_options {
     int32_t min_validity_ms; /* a grant with less validity left fails: RL_EXPIRED */
     const char *marker;      /* the key of the restart guard's marker; NULL: no guard */
     const char *marker_script; /* compares and sets the marker: see guard.h */
+    const char *tell_script; /* asks a node for its floors: see teach.h; NULL: none */
     const char *cluster;     /* the cluster's name, 1 to 32 of A-Za-z0-9._-, not 16 hex
                                 digits (not checked), the same for all clients; NULL:
                                 clients compare the list of addresses instead */
@@ -302,6 +303,12 @@ typedef struct rl_node_info {
     int32_t clock;           /* 1: the offset and the round trip are known */
     int32_t steps;           /* how often its clock was stepped */
     int32_t marker_code;     /* the last error about its marker; RL_OK: none */
+    int32_t memory;          /* QUARANTINED: the letter in its marker (guard.h): 'n', 'l', or
+                                's'; 0: the quarantine has not begun */
+    int32_t named;           /* 1: this client has counted a vote */
+    int64_t observed_ms;     /* QUARANTINED: how much of it both clocks have seen */
+    int64_t seeded;          /* the last base of its floors that we took from clocks; 0:
+                                none */
     int64_t guard_left_ms;   /* QUARANTINED: until the quarantine ends */
     int64_t suspect_left_ms; /* until a node votes again after a clock step */
     int64_t step_ms;         /* the last step; positive: forward */
@@ -317,7 +324,8 @@ typedef struct rl_node_info {
     char cluster[RL_CLUSTER_MAX];   /* from its marker: a name, or 16 hex digits of a list
                                 of servers; "": unknown */
     char list[9];            /* 8 hex digits of the hash of the servers. Connections are
-                                named redlock:LIST (CLIENT SETNAME) */
+                                named redlock:LIST (CLIENT SETNAME), or redlock!LIST once
+                                the client has counted a vote */
     char why[RL_TEXT_MAX];   /* DISAGREES: what is wrong, and the remedy */
 } rl_node_info;
 
@@ -442,12 +450,22 @@ rl_round *rl_ask_clients(rl_client *client, int32_t i, int64_t within_ms);
  * memory. */
 rl_round *rl_check(rl_client *client);
 
-/* Admits every connected node whose quarantine had begun at seen_ms (of rl_now_ms()). For
- * a new cluster in which no client could hold a lock at seen_ms. force: admits every node
- * in quarantine, and those whose clients disagree on max_lease or on the servers. Nodes
- * that are admitted under a hash of addresses get the name of the cluster instead, if it
- * has one. Returns as rl_check(). */
+/* Admits every connected node with a marker of seen_ms (of rl_now_ms()) or before that says
+ * that it is new, if it has been observed for 5 s. For a new cluster in which no client
+ * could hold a lock at seen_ms. force: admits every node in quarantine, and those whose
+ * clients disagree on max_lease or on the servers. Nodes that are admitted under a hash of
+ * addresses get the name of the cluster instead, if it has one. Done with RL_GRANTED when
+ * the markers are on their way, before anything that is asked later. NULL: out of memory,
+ * or closed. */
 rl_round *rl_admit(rl_client *client, int32_t force, int64_t seen_ms);
+
+/* Teaches servers without floors of fencing tokens a base, if enough others tell theirs
+ * within within_ms, at most 3 s. Votes of its nodes: 1: has floors, 0: has none, 2: has some
+ * out of range, -1: has lost them. Returns as rl_admit(). */
+rl_round *rl_teach(rl_client *client, int64_t within_ms);
+
+/* A bound that no counter of fencing tokens can have reached. */
+int64_t rl_token_limit(rl_client *client);
 
 /* Milliseconds until quarantines end on a majority; 0: a majority may vote now; -1: too
  * few nodes are connected. */

@@ -12,6 +12,7 @@
 #include "core/leases/release.h"
 #include "core/leases/watchdog.h"
 #include "core/rounds/subscription.h"
+#include "core/rounds/teach.h"
 #include "node/health.h"
 
 int core_init(struct core *core, const struct node_config *configs, int n,
@@ -29,6 +30,7 @@ int core_init(struct core *core, const struct node_config *configs, int n,
     core->guards = calloc((size_t)n, sizeof(*core->guards));
     core->health.kind = TIMER_HEALTH;
     core->pace.timer.kind = TIMER_PACE;
+    core->tell = -1;
     guard_init(core, NULL, NULL, 0, 0);
     guard_join(core, NULL, "");
     int ok = core->nodes && core->node_timers && core->guards &&
@@ -361,6 +363,7 @@ void core_tick(struct core *core, int64_t now_ms)
             break;
         case TIMER_HEALTH:
             guard_on_timer(core, now_ms);
+            teach_look(core, now_ms);
             break;
         case TIMER_PACE:
             break;           /* see below */

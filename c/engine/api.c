@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "core/eligibility/guard.h"
+#include "core/rounds/teach.h"
 #include "core/leases/acquire.h"
 #include "core/leases/fence.h"
 #include "core/leases/holder.h"
@@ -211,11 +212,12 @@ rl_round *rl_check(rl_client *c)
 
 rl_round *rl_admit(rl_client *c, int32_t force, int64_t seen_ms)
 {
-    int64_t now_ms = engine_enter(c);
-    if (now_ms < 0)
-        return NULL;
-    guard_admit(&c->core, force, seen_ms, now_ms);
-    return engine_send_and_leave(c, query_probe(&c->core, now_ms), now_ms);
+    RETURN_STARTED(c, teach_begin(&c->core, seen_ms, force, INT64_MAX, now_ms));
+}
+
+rl_round *rl_teach(rl_client *c, int64_t within_ms)
+{
+    RETURN_STARTED(c, teach_begin(&c->core, -1, 0, within_ms, now_ms));
 }
 
 rl_round *rl_sleep(rl_client *c, int64_t ms)

@@ -193,15 +193,12 @@ static int client_configure(struct rl_client *c, const rl_options *o,
                             const rl_node_options *nodes, int n)
 {
     int failed = 0;
-    char hash[CLUSTER_HASH + 1];
     c->n = n;
     c->configs = calloc((size_t)n, sizeof(*c->configs));
     c->addresses = calloc((size_t)n, sizeof(*c->addresses));
     c->servers = address_list(nodes, n);
     if (!c->configs || !c->addresses || !c->servers)
         return -1;
-    cluster_hash(c->servers, hash);
-    snprintf(c->client_name, sizeof(c->client_name), "redlock:%.8s", hash);
     c->marker = copy(o->marker, &failed);
     c->cluster = copy(o->cluster, &failed);
     c->marker_script = copy(o->marker_script, &failed);
@@ -212,7 +209,7 @@ static int client_configure(struct rl_client *c, const rl_options *o,
         c->configs[i].behind_proxy = o->behind_proxy;
         c->configs[i].user = copy(nodes[i].user, &failed);
         c->configs[i].password = copy(nodes[i].password, &failed);
-        c->configs[i].client_name = c->client_name;
+        c->configs[i].client_name = c->core.name;
         c->configs[i].db = nodes[i].db;
         c->configs[i].timeout_ms = o->timeout_ms;
         c->configs[i].connect_timeout_ms = o->connect_timeout_ms;
@@ -286,6 +283,9 @@ static struct rl_client *client_new(const rl_options *options,
     guard_init(&c->core, options->unguarded ? NULL : c->marker, c->marker_script,
                options->max_lease_ms, options->lease_ms);
     guard_join(&c->core, c->cluster, c->servers);
+    if (options->tell_script)
+        c->core.tell = core_script(&c->core, options->tell_script,
+                                   strlen(options->tell_script), 0);
     return c;
 }
 

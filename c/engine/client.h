@@ -33,8 +33,6 @@ struct rl_client {
     struct node_config *configs;       /* n */
     struct net_address *addresses;     /* n */
     struct tls_context *tls;           /* NULL: no node has TLS */
-    char client_name[sizeof("redlock:") + 8];  /* of its connections, with the first digits
-                                                  of the hash of its servers */
     char *marker;                 /* of the restart guard; NULL: none */
     char *cluster;                /* NULL: no name */
     char *servers;                /* in canonical form */

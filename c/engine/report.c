@@ -7,7 +7,7 @@
 
 #include "core/eligibility/eligibility.h"
 #include "core/leases/lease.h"
-#include "core/rounds/round.h"
+#include "core/rounds/teach.h"
 
 const char *rl_code_name(int code)
 {
@@ -118,6 +118,16 @@ void rl_node_get_info(rl_client *c, int i, rl_node_info *out)
     eligibility_report(&c->core, i, out, now_ms);
     out->offset_ms -= wall_offset_ms();
     engine_unlock(c);
+}
+
+int64_t rl_token_limit(rl_client *c)
+{
+    if (!c)
+        return 0;
+    engine_lock(c);
+    int64_t limit = teach_token_limit(&c->core, rl_now_ms());
+    engine_unlock(c);
+    return limit;
 }
 
 int64_t rl_guard_left_ms(rl_client *c)

@@ -424,23 +424,24 @@ int node_call(struct node *nd, int script, const struct cmd *cmd,
     return full ? full : node_put_call(nd, script, cmd, last_arg, owner, now_ms);
 }
 
-int node_set_marker(struct node *nd, const char *body, size_t len, const char *seen,
-                    const char *want, const char *servers, int64_t now_ms)
+int node_set_marker(struct node *nd, const char *body, const char *const args[MARKING_ARGS],
+                    int64_t now_ms)
 {
     assert(nd->state == NODE_READY);
     const char *key = nd->config->marker;
-    size_t room = len + strlen(key) + strlen(seen) + strlen(want) + strlen(servers) + 128;
+    size_t room = strlen(body) + strlen(key) + 64;
+    for (int k = 0; k < MARKING_ARGS; k++)
+        room += strlen(args[k]) + 16;
     if (queue_reserve(nd) || !buf_reserve(&nd->out, room))
         return -1;
     uint64_t start = buf_offset(&nd->out);
-    wire_array(&nd->out, 7);
+    wire_array(&nd->out, 4 + MARKING_ARGS);
     wire_bulk(&nd->out, "EVAL", 4);
-    wire_bulk(&nd->out, body, len);
+    wire_bulk(&nd->out, body, strlen(body));
     wire_bulk_int(&nd->out, 1);
     wire_bulk(&nd->out, key, strlen(key));
-    wire_bulk(&nd->out, seen, strlen(seen));
-    wire_bulk(&nd->out, want, strlen(want));
-    wire_bulk(&nd->out, servers, strlen(servers));
+    for (int k = 0; k < MARKING_ARGS; k++)
+        wire_bulk(&nd->out, args[k], strlen(args[k]));
     node_push(nd, REQUEST_MARKER, -1, NULL, start, now_ms);
     return 0;
 }

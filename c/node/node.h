@@ -17,6 +17,7 @@ enum {
     NODE_BACKOFF_MIN_MS = 20,     /* before the second attempt to connect ... */
     NODE_BACKOFF_MAX_MS = 1000,   /* ... doubled for each further one up to this */
     NODE_STABLE_MS = 1000,        /* a connection that broke sooner counts as a failure */
+    MARKING_ARGS = 6,             /* of the script that sets the marker */
     NODE_LOOK_MS = 1000,          /* between questions for the server's time and life */
     /* A server with NODE_BEHIND_MIN requests and no answer for NODE_PAUSE_MS is frozen or
      * overloaded. More requests allow less time: from a client at full load (60,000
@@ -219,11 +220,10 @@ int node_look(struct node *nd, int64_t now_ms);
 /* Queues INFO replication, unless one is unanswered. Only when READY. 1: queued, or 0. */
 int node_look_at_life(struct node *nd, int64_t now_ms);
 
-/* Queues the script (body, len) that sets the marker to `want` if it is `seen`, and the
- * list of servers beside it unless that is "". It returns the marker as it is then. Only
- * when READY. 0, or -1: no room or memory. */
-int node_set_marker(struct node *nd, const char *body, size_t len, const char *seen,
-                    const char *want, const char *servers, int64_t now_ms);
+/* Queues lua/redlock/scripts/marker/set.lua with its arguments: it returns the marker as it
+ * is then. Only when READY. 0, or -1: no room or memory. */
+int node_set_marker(struct node *nd, const char *body, const char *const args[MARKING_ARGS],
+                    int64_t now_ms);
 
 /* Queues GET of the list beside the marker, unless one is unanswered or not permitted.
  * Only when READY. 1: queued; 0: not. */

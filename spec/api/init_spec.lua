@@ -2,8 +2,7 @@
 local quarantine = require "spec.support.quarantine"
 local support = require "spec.support"
 
-local GUARD, NEW, options, await_up =
-    quarantine.GUARD, quarantine.NEW, quarantine.options, quarantine.await_up
+local GUARD, NEW, options = quarantine.GUARD, quarantine.NEW, quarantine.options
 
 describe("a brand-new cluster", function()
     local cluster
@@ -20,11 +19,11 @@ describe("a brand-new cluster", function()
                 guarded = guarded + 1
                 assert.equal("guarded", row.code)
                 assert.matches(NEW, row.message)
-                assert.is_true(tonumber(row.message:match "^%d+") <= 62)     -- 60 * 1.01 + 1
+                assert.is_true(tonumber(row.message:match "in (%d+) s") <= 62)     -- 60 * 1.01 + 1
             end
         end
         assert.is_true(guarded >= 2)
-        assert.matches("guarded %(%d+ s left; new cluster%? run redlock init%)", tostring(err))
+        assert.is_nil(tostring(err):find "init")
         assert.equal(0, cluster:keys())
     end)
 
@@ -45,41 +44,45 @@ describe("a brand-new cluster", function()
         assert.is_true(support.now() - t < 20)
     end)
 
-    it("is admitted at once by init, for everybody", function()
-        local other = support.warm_client(cluster)
+    it("is admitted by init, for everybody, when nobody who knew it came back", function()
+        local other = support.warm_client(cluster, options())
         assert.is_nil((other:getLock("x"):tryLock()))
-        local client = support.client(cluster)
+        local client, began = support.client(cluster, options()), support.now()
         assert.is_true(client:init())
-        for _, c in ipairs { client, other, support.client(cluster) } do
-            assert.is_true((c:getLock("x"):tryLock(0, 10)))
+        assert.is_true(support.now() - began <= 8)
+        for _, c in ipairs { client, other, support.client(cluster, options()) } do
+            assert.is_true((c:getLock("x"):tryLock(0, 0.4)))
             assert.is_true(c:getLock("x"):unlock())
         end
         assert.is_true(client:init())                -- nothing to do
         local marked = cluster[1]:marked()
-        assert.same({ "a", cluster[1]:life(), 0, 60000 },
+        assert.same({ "a", cluster[1]:life(), 0, 500 },
             { marked.state, marked.life, marked.db, marked.max_lease })
+        assert.equal("all", client:check()[3].floors)
     end)
 
-    it("is not brand-new any more when a majority was admitted by init itself", function()
-        local client, rounds = support.client(cluster), require "redlock.runtime.rounds"
-        local admit = rounds.admit
-        finally(function() rounds.admit = admit end)
-        function rounds.admit(...)               -- loses its memory on the way
-            cluster[3]:call "FLUSHALL"
-            return admit(...)
+    it("is admitted by three programs that each run init, and serve at once", function()
+        local programs, began = {}, support.now()
+        for i = 1, 3 do
+            programs[i] = support.lua(([[
+                local client = require("redlock").new { nodes = { %q, %q, %q }, cluster = "spec" }
+                assert(client:init())
+                local l = client:getFencedLock "job"
+                assert(l:lock(1) and l:unlock())
+                print "served"
+            ]]):format(cluster[1].uri, cluster[2].uri, cluster[3].uri))
         end
-        local err = support.fails("config", client:init())
-        assert.matches("are admitted already, so this cluster is not new; "
-            .. cluster[3].uri:gsub("%p", "%%%0") .. " will be after its quarantine",
-            tostring(err))
-        assert.is_true((client:getLock("x"):tryLock(0, 10)))     -- on two of three
-        assert.equal("guarded", client:check()[3].guard)
+        for i = 1, 3 do
+            assert.equal("served", programs[i]:read_line(30))
+        end
+        assert.is_true(support.now() - began < 15)
     end)
 
     it("is admitted by init also while a server is slow to answer, and another one was not heard "
         .. "before", function()
         local slow = support.proxy(cluster[1].port)
-        local client = support.client({ slow, cluster[2] }, { timeout = 5, connect_timeout = 30 })
+        local client = support.client({ slow, cluster[2] }, options { timeout = 5,
+            connect_timeout = 30 })
         cluster[2]:freeze()
         support.fails("no_quorum", client:getLock("x"):tryLock(0.5))
         slow:delay("down", 100)
@@ -98,38 +101,81 @@ describe("a brand-new cluster", function()
     end)
 
     it("is not brand-new for init when a server is missing, or admitted", function()
-        local client = support.client(cluster)
+        local client = support.client(cluster, options())
         cluster[3]:kill()
-        local ok, err = client:init()
-        assert.is_nil(ok)
-        assert.equal("config", err.code)
+        local err = support.fails("config", client:init())
         assert.matches("a new cluster is all up, but " .. cluster[3].uri:gsub("%p", "%%%0")
             .. " %(connect: .-%) is not", tostring(err))
-        assert.matches("redlock init --force", tostring(err), 1, true)
+        assert.is_nil(tostring(err):find "force")
         assert.is_nil((client:getLock("x"):tryLock()))
-
-        cluster[3]:start()
-        cluster[2]:admit()
-        await_up(client, 3)
-        ok, err = client:init()
-        assert.is_nil(ok)
-        assert.matches(cluster[2].uri:gsub("%p", "%%%0") .. " is admitted already", tostring(err))
-        assert.is_nil((client:getLock("x"):tryLock()))
-
-        cluster[3]:kill()
         assert.is_true(client:init { force = true })       -- two of three
-        assert.is_true((client:getLock("x"):tryLock(0, 10)))
-        cluster[3]:start()                                 -- goes through its quarantine
-        await_up(client, 3)
-        assert.equal("guarded", client:check()[3].guard)
-        cluster[2]:kill()
-        ok, err = client:init { force = true }
-        assert.is_true(ok, tostring(err))                  -- the third now as well
-        cluster[3]:kill()
-        ok, err = client:init { force = true }
-        assert.is_nil(ok)
-        assert.equal("no_quorum", err.code)
-        assert.matches("is all up, but redis.*, " .. cluster[3].uri:gsub("%p", "%%%0")
-            .. " %(.-: .-%) are not%. ", tostring(select(2, client:init())))
+        assert.is_true((client:getLock("x"):tryLock(0, 0.4)))
+        support.fails("no_quorum", (function()
+            cluster[1]:kill()
+            cluster[2]:kill()
+            return client:init { force = true }
+        end)())
+    end)
+end)
+
+describe("servers that were used", function()
+    local cluster
+
+    before_each(function() cluster = support.cluster(3, { new = true }):admit(0.5) end)
+    after_each(support.cleanup)
+
+    local function lose_all()
+        cluster:each(function(s) s:restart() end)
+    end
+
+    it("are not new while a program is there that holds something", function()
+        local holder = support.warm_client(cluster, options())
+        assert.is_true(holder:getLock("x"):tryLock(0, 0.4))
+        cluster:each(function(s) s:call "FLUSHALL" end)
+        local err = support.fails("config", support.client(cluster, options()):init())
+        assert.matches("connections? of 1 host uses? these servers", tostring(err))
+    end)
+
+    it("are not new for a program that knew them", function()
+        local client = support.warm_client(cluster, options())
+        lose_all()
+        support.eventually(function()
+            local found = client:check()
+            return found.voting == 0 and found[1].ready and found[2].ready and found[3].ready
+        end)
+        local err = support.fails("config", client:init())
+        assert.matches("lost its memory, and a program that knew it was running", tostring(err))
+        assert.equal("l", cluster[1]:marked().state)
+    end)
+
+    it("are not new when a program that knew them comes back within the wait", function()
+        local holder = support.warm_client(cluster, options { lease = 0.5 })
+        local lock = holder:getLock "x"
+        assert.is_true(lock:tryLock(0))              -- with the watchdog
+        lose_all()
+        local err = support.fails("config", support.client(cluster, options()):init())
+        assert.is_truthy(tostring(err):find "it is not new" or tostring(err):find "these servers")
+    end)
+
+    it("are not new beside a program that may not write the marker", function()
+        cluster:each(function(s)
+            s:call("ACL", "SETUSER", "app", "on", ">pw", "~x", "%R~redlock:{server}:*", "+@all")
+        end)
+        local nodes = {}
+        for i = 1, 3 do
+            nodes[i] = { host = "127.0.0.1", port = cluster[i].port, user = "app",
+                password = "pw" }
+        end
+        local holder = support.warm_client(nodes, options { cluster = "spec" })
+        assert.is_true(holder:getLock("x"):tryLock(0, 0.4))
+        cluster:each(function(s) s:call "FLUSHALL" end)
+        local err = support.fails("config", support.client(cluster, options()):init())
+        assert.matches("uses? these servers: their programs may hold locks", tostring(err))
+    end)
+
+    it("are not changed by init while they vote", function()
+        local before = cluster[2]:marker()
+        assert.is_true(support.client(cluster, options()):init())
+        assert.equal(before, cluster[2]:marker())
     end)
 end)

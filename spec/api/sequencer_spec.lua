@@ -124,7 +124,7 @@ describe("a sequencer", function()
         support.eventually(function() return client:checkSequencer(text) end)
         for i = 1, 2 do
             local marker = cluster[i]:call("GET", "redlock:{server}:marker")
-            marker = marker:gsub("^%x+ v3 a", ("0"):rep(16) .. " v3 p")
+            marker = marker:gsub("^%x+ v4 a", ("0"):rep(16) .. " v4 x")
             assert(cluster[i]:call("SET", "redlock:{server}:marker", marker))
         end
         assert.is_false(client:checkSequencer(text))

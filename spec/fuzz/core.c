@@ -17,6 +17,7 @@
 #include "core/leases/watchdog.h"
 #include "core/rounds/query.h"
 #include "core/rounds/subscription.h"
+#include "core/rounds/teach.h"
 #include "fuzz.h"
 #include "node/reader.h"
 
@@ -134,7 +135,7 @@ static void say_time(struct world *w, int i, struct input *in)
 /* A marker, mostly of those that the client would believe. Its length. */
 static size_t make_marker(struct world *w, int i, struct input *in, char *text)
 {
-    struct marker m = {.state = input_byte(in) & 1 ? 'a' : 'p', .max_lease_ms = 60000};
+    struct marker m = {.state = "anals"[input_byte(in) % 5], .max_lease_ms = 60000};
     uint8_t how = input_byte(in);
     const char *bang = how & 1 ? "!" : "";
     marker_hex(how & 2 ? number(in) : 7, MARKER_HEX, m.inc);
@@ -143,13 +144,14 @@ static size_t make_marker(struct world *w, int i, struct input *in, char *text)
     if (how & 8)
         m.max_lease_ms = 1 + (int64_t)(number(in) % 999999999999999);
     snprintf(m.cluster, sizeof(m.cluster), "%s", how & 16 ? "theirs" : w->core.cluster);
-    if (m.state == 'p')
-        m.observed_ms = (int64_t)(number(in) % 999999999999999);
     size_t len = (size_t)sprintf(text, "%s", bang);
     if (how & 32)
         return len + (size_t)sprintf(text + len, "%.100s", w->core.guards[i].want);
     marker_write(&m, text + len);
-    return strlen(text);
+    len = strlen(text);
+    if (m.state != 'a')
+        len += (size_t)sprintf(text + len, " %d %u", input_byte(in) * 300, 1 + input_byte(in));
+    return len;
 }
 
 static void say_marker(struct world *w, int i, struct input *in)
@@ -366,6 +368,12 @@ static void ask(struct world *w, struct deal *d)
     d->other = query_ask(&w->core, w->question, &key, 1, NULL, 0, 1000, 0, w->now_ms);
 }
 
+static void teach(struct world *w, struct deal *d, int force)
+{
+    free_round(&d->other);
+    d->other = teach_begin(&w->core, w->now_ms, force, 1000, w->now_ms);
+}
+
 /* ---- what must hold ---- */
 
 static void check_guard(const struct world *w)
@@ -491,7 +499,7 @@ static void step(struct world *w, struct input *in)
         else if (op == 0xef)
             close_void(core);
         else if (GUARDED && op < 0x40)
-            guard_admit(core, op >> 5, w->now_ms, w->now_ms);
+            teach(w, d, op >> 5);
         else if (op == 0xdf)
             core_script(core, "L", input_byte(in) % 2, w->now_ms);
         else
@@ -520,6 +528,7 @@ static void begin(struct world *w, uint8_t how)
     if (GUARDED) {
         guard_init(&w->core, MARKER, "M", 60000, 30000);
         guard_join(&w->core, how & 0x20 ? "ours" : NULL, "a:1 b:1");
+        w->core.tell = core_script(&w->core, "T", 1, w->now_ms);
     }
     w->primitive.acquire = core_script(&w->core, "A", 1, w->now_ms);
     w->primitive.extend = how & 0x20 ? core_script(&w->core, "E", 1, w->now_ms) : -1;

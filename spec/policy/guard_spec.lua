@@ -3,7 +3,7 @@ local forged = require "spec.support.forged"
 local quarantine = require "spec.support.quarantine"
 local support = require "spec.support"
 
-local MAX_LEASE, GUARD, NEW = quarantine.MAX_LEASE, quarantine.GUARD, quarantine.NEW
+local MAX_LEASE, GUARD, LOST = quarantine.MAX_LEASE, quarantine.GUARD, quarantine.LOST
 local options, turn, await_up = quarantine.options, quarantine.turn, quarantine.await_up
 local KEY = "redlock:{server}:marker"
 
@@ -35,7 +35,7 @@ describe("a server that restarts empty [34]", function()
         local ok, err = l:tryLock(0, MAX_LEASE)
         assert.is_nil(ok)
         assert.equal("guarded", err.nodes[1].code)
-        assert.matches(NEW, err.nodes[1].message)
+        assert.matches(LOST, err.nodes[1].message)
         local got = await_lock(l)
         assert.is_true(got - t >= GUARD, got - t)
         assert.is_true(got - t < GUARD + 10, got - t)
@@ -55,7 +55,7 @@ describe("a server that restarts empty [34]", function()
             assert.is_true((l:extend()))
             return cluster[1]:call("EXISTS", "x") == 1
         end)
-        assert.equal("p", cluster[1]:marked().state)       -- in quarantine
+        assert.equal("l", cluster[1]:marked().state)       -- in quarantine
         cluster[3]:call("DEL", "x")
         assert.is_true((l:extend()))                 -- by its yes and that of the second
         assert.is_true(l:unlock())
@@ -231,7 +231,7 @@ describe("a quarantine", function()
             local row = client:check()[1]
             return row.guard == "guarded" and row.guard_left == 0
         end, 20)
-        assert.equal("p", cluster[1]:marked().state)
+        assert.equal("l", cluster[1]:marked().state)
     end)
 end)
 

@@ -157,12 +157,12 @@ describe("a marker", function()
     end
 
     it("of another version is never replaced, and is named with the remedy", function()
-        local text = "3f9c0a1b2c3d4e5f v4 whatever that may say"
+        local text = "3f9c0a1b2c3d4e5f v5 whatever that may say"
         cluster[2]:mark(text)
         local client = support.warm_client(cluster, options())
         local code, message = code_of(client)
         assert.equal("config", code)
-        assert.matches("version 4, which this library does not know: upgrade this client", message)
+        assert.matches("version 5, which this library does not know: upgrade this client", message)
         assert.matches("DEL " .. KEY, message, 1, true)
         support.sleep(GUARD + 1)
         assert.equal("config", (code_of(client)))
@@ -193,7 +193,7 @@ describe("a marker", function()
             spoil(cluster[2])
             local client = support.warm_client(cluster, options())
             assert.equal("guarded", (code_of(client)))
-            assert.equal("p", cluster[2]:marked().state)
+            assert.equal("l", cluster[2]:marked().state)
             cluster[3]:call("DEL", "x")
             support.eventually(function()
                 return client:getLock("x"):tryLock(0, 0.4) and cluster[2]:marked().state == "a"
@@ -205,7 +205,7 @@ describe("a marker", function()
     local CROWD = 50
 
     for what, text in pairs { ["of 200 bytes"] = ("z"):rep(200),
-        ["of another version"] = "3f9c0a1b2c3d4e5f v3 x" } do
+        ["of another version"] = "3f9c0a1b2c3d4e5f v5 x" } do
         it(what .. " is no storm for a crowd that waits", function()
             local servers = support.cluster(3)
             local clients, futures = {}, {}
@@ -250,23 +250,27 @@ describe("a marker", function()
         local code, message = code_of(client)
         assert.equal("config", code)
         assert.matches("its marker is for database 1, and this client uses 0", message)
-        assert.is_true((cluster[2]:marker()):find " v3 a %x+ 1 " ~= nil)
+        assert.is_true((cluster[2]:marker()):find " v4 a %x+ 1 " ~= nil)
     end)
 
     it("of the same memory that is written again does not hide lost floors", function()
         local server, floor = cluster[1], "redlock:{server}:floor"
         local script = script_text.read "redlock.scripts.marker.set"
         local function turn(text)
-            assert.equal(text, server:call("EVAL", script, 1, KEY, server:marker(), text, ""))
+            local said = server:call("EVAL", script, 1, KEY, server:marker(), text, "", "", 3000,
+                "7")
+            assert.equal(text, said:sub(1, #text))
             return server:call("HGET", floor, "marker")
         end
         local admitted = server:marker()
         assert.equal(admitted:sub(1, 16), server:call("HGET", floor, "marker"))
         server:call("DEL", floor)
-        assert.is_nil(turn((admitted:gsub(" a ", " p ", 1))))
+        assert.is_nil(turn((admitted:gsub(" a ", " s ", 1))))
         assert.is_nil(turn(admitted))
+        assert.equal(0, server:call("EXISTS", floor))        -- nor was it taught
         local another = "0123456789abcdef" .. admitted:sub(17)
         assert.equal("0123456789abcdef", turn(another))
+        assert.equal("012345677", server:call("HGET", floor, "base"))
     end)
 
     it("on a server keeps clients away for whom the guard is off", function()

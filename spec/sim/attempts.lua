@@ -104,7 +104,7 @@ function Sim:on_script(server, role, key, args, result)
         end
     end
     if self.trap then
-        self:trap(server, role, attempt)
+        self:trap(server, role, attempt, args)
     end
 end
 

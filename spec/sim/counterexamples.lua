@@ -1,9 +1,8 @@
---- Prefixes (see prefixes.lua) about fencing tokens. C1 to C12 are the counterexamples of
+--- Prefixes (see prefixes.lua) about fencing tokens. C1 to C11 are the counterexamples of
 -- spec/ATTACKS.md: each is safe by the rule that it is named after there, and a mutant without
 -- that rule is caught in it.
 
 local base = require "spec.sim.sim"
-local tokens = require "spec.sim.tokens"
 
 local ipairs, pairs = ipairs, pairs
 local C, MS, SECOND = base.C, base.MS, base.SECOND
@@ -176,8 +175,8 @@ return {
                 first.db[FLOOR], first.db[s.name] = nil, nil
                 first.db[sim.counter_of[s.name]] = nil
             end
-            sim.trap = function(_, server, role)
-                if role == "seed" and server == first then
+            sim.trap = function(_, server, role, _, args)
+                if role == "mark" and args[6] ~= "" and server == first then
                     s:silent(c, 1, 1)
                 end
             end
@@ -232,24 +231,43 @@ return {
         s:extend(a)
     end },
 
-    -- A's clock is eleven years ahead, and all servers have counted past what B's allows: B must
-    -- not bring the floors back to its own clock.
-    fenced { name = "C12", often = 0.3, breaks = { "wall" }, play = function(s)
-        local a, b, sim = s[1], s[2], s.sim
-        local function step(p)
-            C.sim_step_wall(p.index, 11 * 365 * 86400 * SECOND)
-        end
-        step(a.process)
-        for _, server in ipairs(sim.servers) do
-            tokens.set_floor(sim, server, s.name, "33500000000000")
-        end
-        s:once(a)
-        s:await_done(s:take(b, 0.1))
-        s:once(a)
-        for i = 2, #sim.processes do
-            step(sim.processes[i])
-        end
-    end },
+    -- A's machine is told that all servers forgot; B, who has never seen them, runs init.
+    { name = "init after a loss", often = 0.3, n = 3, guarded = true, breaks = { "memory" },
+        processes = 2, lease = 5, play = function(s)
+            local a, b, sim = s[1], s[2], s.sim
+            s:await_done(s:take(a))
+            for _, server in ipairs(sim.servers) do
+                sim:restart_server(server, {}, MS)
+            end
+            sim:reopen(b.process)
+            s:have(b, function()
+                local till = sim.now() + 10 * SECOND
+                repeat
+                    b.process.client:init()
+                    sim:sleep(50 * MS)
+                until sim.now() > till
+            end)
+            s:take(b)
+        end },
+
+    -- One client sees that a server's clock was stepped; B starts behind it.
+    { name = "late client after a step", often = 0.3, n = 3, guarded = true, breaks = {},
+        processes = 2, lease = 5, play = function(s)
+            local a, b, sim = s[1], s[2], s.sim
+            s:await_done(s:take(a))
+            local looked = sim.now() + 1200 * MS
+            s:await(function() return sim.now() > looked end)
+            local server = sim.servers[1]
+            server.offset, server.stepped_at = server.offset + 60 * SECOND, sim.now()
+            s:expire(1)
+            s:await(function()
+                local marker = server.db["redlock:{server}:marker"]
+                return marker and marker.value:sub(21, 21) == "s"
+            end)
+            C.sim_silence(a.process.index, 1, sim.now() + SECOND, sim.now() + SECOND)
+            sim:reopen(b.process)
+            s:await_done(s:take(b, 1))
+        end },
 
     -- One server wants to be healed, and no majority says that it is ours.
     { name = "an extension alone", often = 0.3, n = 3, breaks = { "keys" }, lease = 5,

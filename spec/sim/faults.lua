@@ -3,7 +3,7 @@
 --   often    percent of the schedules that have it
 --   times    { least, most } strikes in a schedule
 --   breaks   what it breaks, if anything: memory, keys, clocks, boottime (such faults are in
---            few schedules), floors, counting, wall. Invariants that need what does not
+--            few schedules), floors, counting. Invariants that need what does not
 --            hold then (see assume()) are not checked there
 --   strike   function(sim): it happens, once
 --   prepare  function(sim): before anything runs, also what a schedule begins with (prefixes.lua)
@@ -36,7 +36,7 @@ local function some_process(sim)
 end
 
 local function step_clock(sim, server, ms)
-    server.offset = server.offset + ms * MS
+    server.offset, server.stepped_at = server.offset + ms * MS, sim.now()
     sim.stepped_us = (sim.stepped_us or 0) + max(0, -ms) * MS
     sim:log(server.lane, "clock", "its clock is stepped by " .. ms .. " ms")
 end
@@ -177,7 +177,7 @@ _M.list = {
         sim:stop_process(some_process(sim), some_us(sim) * 2, true)
     end },
 
-    { name = "client wall clock", breaks = "wall", often = 20, times = { 1, 3 },
+    { name = "client wall clock", often = 20, times = { 1, 3 },
         strike = function(sim)
             C.sim_step_wall(some_process(sim).index, (sim:below(7200) - 3600) * SECOND)
         end },
@@ -242,7 +242,7 @@ _M.list = {
         local server, name = some_server(sim), sim:pick(sim.names)
         local marker = server.db["redlock:{server}:marker"]
         if server.state == C.SIM_UP and not server:look(name)
-            and (not sim.guarded or marker and marker.value:find("^%x+ v3 a "
+            and (not sim.guarded or marker and marker.value:find("^%x+ v4 a "
                 .. server.replid:sub(1, 16))) then
             tokens.count_on(sim, server, name, sim:between(1, 40))
         end
@@ -360,8 +360,20 @@ _M.list = {
             local server = some_server(sim)
             local rate = sim:pick { 0.9, 1.1, 1.5 }
             server.offset = server.offset + sim.now() * (server.rate - rate)
-            server.rate = rate
+            server.rate, server.stepped_at = rate, math.huge
             sim:log(server.lane, "clock", "its clock runs at " .. rate)
+        end },
+
+    -- In the same life: nothing tells that it is older.
+    { name = "set back to a snapshot", breaks = { "keys", "counters" }, often = 20,
+        times = { 1, 2 },
+        strike = function(sim)
+            local server = some_server(sim)
+            local before = sim:snapshot(server)
+            sim:later(sim:below(2 * SECOND), function()
+                server.db = before
+                sim:log(server.lane, "note", "is set back to a snapshot")
+            end)
         end },
 
     { name = "frozen boot clock", breaks = "boottime", often = 30, times = { 1, 2 },
@@ -378,6 +390,16 @@ _M.list = {
                 end
             end
             sim:log(p.lane, "note", "its machine was frozen, and does not know")
+            local server = sim:chance(30) and some_server(sim)
+            if server and server.state == C.SIM_UP then      -- on the same machine
+                sim:set_server(server, C.SIM_FROZEN)
+                server.offset, server.stepped_at = server.offset - us, math.huge
+                sim:later(us, function()
+                    if server.state == C.SIM_FROZEN then
+                        sim:set_server(server, C.SIM_UP)
+                    end
+                end)
+            end
         end },
 }
 
@@ -387,7 +409,7 @@ for _, fault in ipairs(_M.list) do
 end
 
 -- In any schedule: hardly anything needs what they break.
-local HARMLESS = { wall = true, floors = true, counting = true }
+local HARMLESS = { floors = true, counting = true }
 
 --- What does not hold in a schedule with these faults; see README.md.
 local function assume(sim)
@@ -401,9 +423,9 @@ local function assume(sim)
     end
     -- The guard sees what is lost with the marker.
     broken.notice = broken.keys or broken.memory and not sim.guarded
-    -- With too few left to ask, counters go on from a client's wall clock.
-    broken.counters = (broken.memory or broken.floors)
-        and (not sim.guarded or broken.wall or broken.boottime)
+    -- With too few left to ask, counters go on from the servers' clocks.
+    broken.counters = broken.counters or (broken.memory or broken.floors)
+        and (not sim.guarded or broken.clocks or broken.boottime)
     broken.counting = broken.counting or broken.floors
     broken.memory = broken.memory or broken.keys
 end

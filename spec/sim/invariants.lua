@@ -41,6 +41,18 @@ local function ms(us)
     return format("%.3f ms", us / MS)
 end
 
+--- Whether fenced locks may wait for a server that is gone, as another one does not know tokens.
+local function untaught(sim)
+    local gone, lacking = sim.twin ~= nil, false
+    for _, server in ipairs(sim.servers) do
+        local floors = server.db["redlock:{server}:floor"]
+        gone = gone or server.state ~= base.C.SIM_UP
+        lacking = lacking or server.state == base.C.SIM_UP and not (floors
+            and (floors.value.base or ""):sub(1, 8) == server:memory())
+    end
+    return sim.fenced > 0 and gone and lacking
+end
+
 _M.list = {
     -- ---- on the servers ----
 
@@ -203,7 +215,7 @@ _M.list = {
     { name = "who forgot does not vote", of = "guarded", needs = { "boottime" }, on = {
         script = function(sim, server, role, key, args, vote, attempt)
             local admitted = role == "mark" and vote == args[2]
-                and vote:find("^%x+ v3 a " .. server.replid:sub(1, 16))
+                and vote:find("^%x+ v4 a " .. server.replid:sub(1, 16))
             if server.lost_at < 0
                 or sim.now() - server.lost_at >= sim.config.max_lease * SECOND then
                 return nil
@@ -222,17 +234,41 @@ _M.list = {
         end,
     } },
 
+    { name = "no vote without an admitted marker", of = "guarded", on = {
+        before = function(_, server)
+            local marker = server.db["redlock:{server}:marker"]
+            server.state_before = marker and marker.value:sub(21, 21)
+        end,
+        script = function(_, server, role, key, _, vote, attempt)
+            return (role == "acquire" or role == "import") and vote == 1 and attempt
+                and not attempt.held
+                and server.state_before ~= "a"
+                and format("%s grants %s in state %s", server.lane, key, server.state_before)
+        end,
+    } },
+
+    -- Not when our own clock stood still, or jumped.
+    { name = "only a step is written as one", of = "guarded", on = {
+        write = function(sim, server, key, old, new)
+            return key == "redlock:{server}:marker" and new and new.value:sub(18, 21) == "v4 s"
+                and not (old and old.value:sub(21, 21) == "s")
+                and sim.now() - (server.stepped_at or -math.huge) > 5 * SECOND
+                and server.lane .. " is said to have stepped"
+        end,
+    } },
+
     -- Each client adds what it has seen of it, and none what another one has.
     { name = "a quarantine is no older than it says", of = "guarded", needs = { "boottime" },
         on = {
         script = function(sim, server, role, _, args, vote)
-            local text = role == "mark" and vote == args[2] and vote or ""
-            local inc, observed = text:match "^(%x+) v3 p .* (%d+)$"
-            if not inc then
-                return nil
+            local text = role == "mark" and vote:sub(1, #args[2]) == args[2] and vote or ""
+            local inc, observed = text:match "^(%x+) v4 [nls] .* (%d+) %d+$"
+            if not inc or text == server.marked then
+                return nil           -- or it says that it has it
             end
+            server.marked = text
             server.began = server.began or {}
-            server.began[inc] = server.began[inc] or sim.now()
+            server.began[inc] = observed ~= "0" and server.began[inc] or sim.now()
             local age = (sim.now() - server.began[inc]) / MS
             return tonumber(observed) > age * 1.01 + 2 and format("%s: %s ms of a quarantine "
                 .. "that is %.3f ms old", server.lane, observed, age)
@@ -244,7 +280,7 @@ _M.list = {
     { name = "everybody is served", on = {
         finish = function(sim)
             for _, t in ipairs(sim.tasks) do
-                if not t.done and not t.process.dead then
+                if not t.done and not t.process.dead and not untaught(sim) then
                     return t.lane .. " still waits in " .. (t.calling or "?")
                 end
             end

@@ -332,19 +332,14 @@ return {
 
     { name = "floors are not raised",
         file = "lua/redlock/scripts/fenced/counter.lua", prefix = "C8",
-        from = "        call('hset', KEYS[3], ARGV[4], run .. floor)\n",
+        from = "        call('hset', KEYS[3], ARGV[4], run .. floor, 'most', run .. max(floor, "
+            .. "most))\n",
         to = "",
         by = { "what is counted has a floor above it", "counted above what was witnessed" } },
 
-    { name = "no floor is a floor of 0",
-        file = "lua/redlock/scripts/fenced/acquire.lua", prefix = "C6",
-        from = "local floor = of_this_run(call('hget', KEYS[3], ARGV[4]))",
-        to = "local floor = of_this_run(call('hget', KEYS[3], ARGV[4])) or 0",
-        by = { "counted above what was witnessed", "tokens grow" } },
-
     { name = "a counter goes on without a floor", file = "lua/redlock/scripts/fenced/acquire.lua",
-        fenced = 100, from = "local floor = of_this_run(call('hget', KEYS[3], ARGV[4]))",
-        to = "local floor = of_this_run(call('hget', KEYS[3], ARGV[4])) or\n"
+        fenced = 100, from = "local floor = floor_of_bucket()",
+        to = "local floor = floor_of_bucket() or\n"
             .. "    counted_in(found[2]) and 1e14",
         by = { "what is counted has a floor above it" }, budget = 20000 },
 
@@ -355,24 +350,11 @@ return {
         by = { "tokens fit", "nobody learns a floor out of range",
             "a lost counter is nobody's" } },
 
-    { name = "a floor out of range is taught",
-        file = "lua/redlock/servers/floors.lua", guarded = true,
-        fenced = 100, faults = { "a floor out of range", "a floor out of range", "crash",
-            "floors lost" },
-        from = "if vote == OUT_OF_RANGE then", to = "if false then",
-        by = { "nobody learns a floor out of range" } },
-
-    { name = "the clock where floors are out of range", file = "lua/redlock/servers/floors.lua",
-        from = "if seeded < enough and wild > 0 then", to = "if false then",
-        prefix = "C12", by = { "tokens grow", "counters never go back",
-            "counted above what was witnessed" } },
-
-    { name = "a floor out of range is learned anew at once", guarded = true, fenced = 100,
-        file = "lua/redlock/scripts/fenced/seed.lua", from = "if tag == run and ARGV[2] ~= '' then",
-        to = "if false then", faults = { "a floor out of range", "a floor out of range",
-            "counter lost", "cut", "lost replies" },
-        by = { "floors are seeded after the quarantine", "counted above what was witnessed",
-            "tokens grow" } },
+    { name = "a floor out of range is taught", file = "lua/redlock/scripts/fenced/tell.lua",
+        guarded = true, fenced = 100, faults = { "a floor out of range", "a floor out of range",
+            "crash", "floors lost" },
+        from = "return {n + 1 < limit and 1 or 2, n}", to = "return {1, n}",
+        by = { "nobody learns a floor out of range", "tokens fit" } },
 
     { name = "an import raises counters", file = "lua/redlock/scripts/fenced/import.lua",
         fenced = 100,
@@ -391,21 +373,8 @@ return {
         fenced = 100, guarded = true,
         from = "local n = text and sub(text, 1, RUN) == run and", to = "local n = text and" },
 
-    { name = "floors without a quarantine", file = "lua/redlock/scripts/fenced/run.lua",
-        from = "    if admitted and found[2] ~= inc then",
-        to = "    admitted = true\n    if false then",
-        prefix = "C7", by = { "floors are seeded after the quarantine",
-            "counted above what was witnessed", "tokens grow" } },
-
-    { name = "lost floors need no quarantine",
-        file = "lua/redlock/scripts/fenced/run.lua", fenced = 100,
-        guarded = true, from = "    if admitted and found[2] ~= inc then",
-        to = "    if false then",
-        by = { "floors are seeded after the quarantine", "counted above what was witnessed",
-            "tokens grow" }, budget = 20000 },
-
-    { name = "floors by too few", file = "lua/redlock/servers/floors.lua", prefix = "C6",
-        from = "local enough = client.size - client.quorum + 1", to = "local enough = 1",
+    { name = "floors by too few", file = "c/core/rounds/teach.c", prefix = "C6",
+        from = "*guessed = told < n - quorum_size(n) + 1;", to = "*guessed = told < 1;",
         by = { "counted above what was witnessed", "tokens grow" } },
 
     -- ---- the restart guard ----
@@ -413,13 +382,13 @@ return {
     { name = "the guard is off", file = "lua/redlock/servers/restart_guard.lua", guarded = true,
         from = "return options.restart_guard\n", to = "return false\n",
         by = { "who forgot does not vote", "one holder",
-            "floors are seeded after the quarantine" } },
+            "a base is taught after the quarantine" } },
 
     { name = "the quarantine is too short", file = "c/core/base/state.c", guarded = true,
         from = "return core->max_lease_ms + (core->max_lease_ms + 99) / 100 + STATE_SLACK_MS;",
         to = "return core->max_lease_ms / 2;",
         by = { "who forgot does not vote", "one holder",
-            "floors are seeded after the quarantine" } },
+            "a base is taught after the quarantine" } },
 
     { name = "the marker is not checked", file = "lua/redlock/scripts/marker/check.lua",
         guarded = true, fenced = 0,
@@ -437,14 +406,8 @@ return {
         to = "return 1;",
         by = { "who forgot does not vote", "one holder", "everybody is served" } },
 
-    { name = "another nonce is the same quarantine", file = "c/core/eligibility/guard.c",
-        guarded = true,
-        from = "        strcmp(g->observed, g->fields.inc))",
-        to = "        0)",
-        by = { "who forgot does not vote", "one holder" }, budget = 20000 },
-
-    { name = "a nonce admits", file = "c/core/eligibility/guard.c", guarded = true,
-        from = "pending = m->state == MARKER_QUARANTINED;", to = "pending = 0;" },
+    { name = "a quarantine admits", file = "c/core/eligibility/guard.c", guarded = true,
+        from = "pending = m->state != MARKER_ADMITTED;", to = "pending = 0;" },
 
     { name = "the life is not looked at by the acquire", file = "c/core/eligibility/guard.c",
         guarded = true,
@@ -467,6 +430,235 @@ return {
     { name = "a server is admitted without a majority", file = "c/core/eligibility/guard.c",
         unit = "guard.admission_needs_a_majority",
         from = "    return state_majority(core, known);", to = "    return known != 0;" },
+
+    { name = "our clock alone ends a quarantine", file = "c/core/eligibility/guard.c",
+        unit = "quarantine.our_clock_alone",
+        from = "core->guards[i].fields.observed_ms >= state_guard_ms(core) &&",
+        to = "core->guards[i].seen_ms - core->guards[i].text_ms >= state_guard_ms(core) &&" },
+
+    { name = "what was seen is not said", file = "c/core/eligibility/marking.c",
+        unit = "quarantine.the_servers_clock_alone",
+        from = "now_ms - g->text_ms);\n    marking_replace",
+        to = "INT64_C(99999999));\n    marking_replace" },
+
+    { name = "a last count for everybody", file = "c/core/eligibility/guard.c",
+        unit = "quarantine.the_last_count",
+        from = "(ends && own_ms >= TICK_MS)", to = "ends" },
+
+    { name = "a last count that is early", file = "c/core/eligibility/guard.c",
+        unit = "quarantine.nor_is_it_without",
+        from = ">= state_guard_ms(core) + CUT_MS;", to = ">= state_guard_ms(core) - TICK_MS;" },
+
+    { name = "nobody knows", file = "c/core/eligibility/guard.c",
+        unit = "quarantine.a_majority_tells",
+        from = "core->knows |= state_majority(core, seen(core, 0, 0));", to = "(void)seen;" },
+
+    { name = "one server makes them known", file = "c/core/eligibility/guard.c",
+        unit = "quarantine.a_majority_tells",
+        from = "core->knows |= state_majority(core, seen(core, 0, 0));",
+        to = "core->knows |= seen(core, 0, 0) != 0;" },
+
+    { name = "who was there makes them known", file = "c/core/eligibility/guard.c",
+        unit = "quarantine.never_a_majority",
+        from = "if (fit && core->nodes[i].state == NODE_READY && g->seen_ms",
+        to = "if (fit && g->seen_ms" },
+
+    { name = "who forgot is new", file = "c/core/eligibility/guard.c",
+        unit = "quarantine.a_majority_tells",
+        from = "return was_new && !core->knows ? MARKER_NEW : MARKER_LOST;",
+        to = "return was_new ? MARKER_NEW : MARKER_LOST;" },
+
+    { name = "another life is new", file = "c/core/eligibility/guard.c",
+        unit = "quarantine.what_is_not_ours",
+        from = "(g->kind == MARKER_READ && of_this_life(core, i) &&",
+        to = "(g->kind == MARKER_READ &&" },
+
+    { name = "n stays", file = "c/core/eligibility/guard.c",
+        unit = "quarantine.who_knows_turns",
+        from = "marking_progress(core, i, MARKER_LOST, now_ms);",
+        to = "marking_progress(core, i, MARKER_NEW, now_ms);" },
+
+    { name = "n is turned beside those that vote", file = "c/core/eligibility/guard.c",
+        unit = "quarantine.but_not_beside",
+        from = "core->knows &&\n               !state_majority(core, seen(core, 1, now_ms - "
+            .. "LIVE_MS))) {",
+        to = "core->knows) {" },
+
+    { name = "n stays beside those that voted once", file = "c/core/eligibility/guard.c",
+        unit = "quarantine.but_not_beside",
+        from = "seen(core, 1, now_ms - LIVE_MS)", to = "seen(core, 1, 0)" },
+
+    { name = "init admits who forgot", file = "c/core/eligibility/guard.c",
+        unit = "quarantine.never_one_that",
+        from = "g->begun && g->fields.state == MARKER_NEW &&\n                  g->fields",
+        to = "g->begun && g->fields" },
+
+    { name = "init does not wait", file = "c/core/eligibility/guard.c",
+        unit = "quarantine.only_new",
+        from = "g->fields.observed_ms >= least_ms && g->inc_ms", to = "least_ms && g->inc_ms" },
+
+    { name = "init admits what it has not seen", file = "c/core/eligibility/guard.c",
+        unit = "quarantine.the_same_memory",
+        from = " && g->inc_ms <= seen_ms;", to = ";\n        (void)seen_ms;" },
+
+    { name = "a vote names nobody", file = "c/core/leases/acquire.c",
+        unit = "quarantine.a_vote_names",
+        from = "if (vote->vote == RL_VOTE_YES && !objection)", to = "if (0)" },
+
+    { name = "a vote that does not count names us", file = "c/core/leases/acquire.c",
+        unit = "quarantine.a_vote_that_does_not",
+        from = "if (vote->vote == RL_VOTE_YES && !objection)",
+        to = "if (vote->vote == RL_VOTE_YES)" },
+
+    { name = "a step is anybody's", file = "c/core/eligibility/suspect.c",
+        unit = "steps.a_majority_of_clocks",
+        from = "state_majority(core, steady(core, i))", to = "steady(core, i)" },
+
+    { name = "clocks of before tell", file = "c/core/eligibility/suspect.c",
+        unit = "steps.only_clocks_of_since",
+        from = " && other->compared_ms >= g->asked_ms && !stepped)", to = " && !stepped)" },
+
+    { name = "a step of long ago is written", file = "c/core/eligibility/suspect.c",
+        unit = "steps.the_gap",
+        from = "if (soon && step_ms > 0)", to = "if (step_ms > 0)" },
+
+    { name = "a step back is written", file = "c/core/eligibility/suspect.c",
+        unit = "steps.a_step_back",
+        from = "if (soon && step_ms > 0)", to = "if (soon && step_ms)" },
+
+    { name = "a step is written at the next look", file = "c/core/eligibility/suspect.c",
+        unit = "steps.a_step_is_written_at_once",
+        from = "            timer_set(&core->timers, &core->health, now_ms);\n", to = "" },
+
+    { name = "a step is open for ever", file = "c/core/eligibility/suspect.c",
+        unit = "steps.a_step_is_not_open",
+        from = "else if (now_ms - g->stepped_ms > OPEN_MS)", to = "else if (0)" },
+
+    { name = "a step is told only to us", file = "c/core/eligibility/guard.c",
+        unit = "guard.a_step_ahead",
+        from = "if (g->step == STEP_COUNTS && known",
+        to = "if (0 && g->step == STEP_COUNTS && known" },
+
+    { name = "a step begins no quarantine anew", file = "c/core/eligibility/guard.c",
+        unit = "steps.a_quarantine_begins",
+        from = "g->fields.observed_ms > g->fields.at_ms - g->stepped_at_ms)", to = "0)" },
+
+    { name = "a quarantine of before will do", file = "c/core/eligibility/guard.c",
+        unit = "steps.it_was_forgotten",
+        from = "g->fields.observed_ms > g->fields.at_ms - g->stepped_at_ms)",
+        to = "g->fields.observed_ms > g->text_ms - g->stepped_ms)" },
+
+    { name = "a step is forgotten with the life", file = "c/core/eligibility/guard.c",
+        unit = "steps.a_step_is_written_when",
+        { "int known = g->begun || g->state == RL_GUARD_ADMITTED;", "int known = 1;" },
+        { "if (!g->begun || g->fields.observed_ms > g->fields.at_ms - g->stepped_at_ms)",
+            "if (g->state == RL_GUARD_ADMITTED || (g->begun &&\n        g->fields.observed_ms > "
+            .. "g->fields.at_ms - g->stepped_at_ms))" } },
+
+    { name = "a step is written into others' markers", file = "c/core/eligibility/guard.c",
+        unit = "steps.nor_into_a_marker", from = "int known = g->begun || g->state == "
+            .. "RL_GUARD_ADMITTED;", to = "int known = 1;" },
+
+    { name = "a step is written for ever", file = "c/core/eligibility/guard.c",
+        unit = "steps.a_step_is_not_written",
+        from = "known && now_ms < g->suspect_ms && ", to = "known && " },
+
+    { name = "a stepped clock is a lost memory", file = "c/core/eligibility/guard.c",
+        unit = "steps.a_majority_of_clocks",
+        from = "g->begun ? g->fields.state : MARKER_STEPPED",
+        to = "g->begun ? g->fields.state : MARKER_LOST" },
+
+    { name = "only kept holds ask after a step", file = "c/core/leases/watchdog.c",
+        unit = "steps.holds_ask",
+        from = "lease->asks = lease->primitive.extend >= 0 && !lease->lost;",
+        to = "lease->asks = 0;" },
+
+    { name = "holds ask for ever", file = "c/core/leases/watchdog.c",
+        unit = "steps.holds_ask",
+        from = "    lease->renewal = NULL;\n    lease->asks = 0;\n",
+        to = "    lease->renewal = NULL;\n" },
+
+    { name = "a base by a single server", file = "c/core/rounds/teach.c",
+        unit = "teach.so_many",
+        from = "told < n - quorum_size(n) + 1;", to = "told < 1;" },
+
+    { name = "its own number teaches it", file = "c/core/rounds/teach.c",
+        unit = "teach.so_many",
+        from = "TELLS_ALL) && k != i)", to = "TELLS_ALL))" },
+
+    { name = "clocks guess what the silent know", file = "c/core/rounds/teach.c",
+        unit = "teach.it_is_admitted_without",
+        from = "if (lacking < quorum_size(n) && ", to = "if (0 && " },
+
+    { name = "out of range is none", file = "c/core/rounds/teach.c",
+        unit = "teach.what_is_out_of_range",
+        from = "lacking += tells(round, k, TELLS_NOTHING) &&",
+        to = "lacking += (tells(round, k, TELLS_NOTHING) || tells(round, k, TELLS_WILD)) &&" },
+
+    { name = "the earliest clock decides", file = "c/core/rounds/teach.c",
+        unit = "teach.new_servers_get",
+        from = "ms[known / 2]", to = "ms[0]" },
+
+    { name = "the latest clock decides", file = "c/core/rounds/teach.c",
+        unit = "teach.nor_one",
+        from = "ms[known / 2]", to = "ms[known - 1]" },
+
+    { name = "old floors are nothing", file = "c/core/rounds/teach.c",
+        unit = "teach.and_above",
+        from = "base = earlier > base ? earlier : base;", to = "(void)earlier;" },
+
+    { name = "taught by what was told before", file = "c/core/rounds/teach.c",
+        unit = "teach.what_was_told",
+        from = "            round->pupils &= ~bit(i);", to = "            (void)bit(i);" },
+
+    { name = "taught before the end", file = "c/core/rounds/teach.c",
+        unit = "teach.what_was_told",
+        from = "(round->pupils & over(core)) | round->admits", to = "over(core) | round->admits" },
+
+    { name = "force needs the others", file = "c/core/rounds/teach.c",
+        unit = "teach.force",
+        from = "!(round->force && round->admits & bit(i))", to = "1" },
+
+    { name = "who may not ask admits", file = "c/core/rounds/teach.c",
+        unit = "teach.who_may_not_ask_waits",
+        from = "< STRANGE_MS;", to = "< 0;" },
+
+    { name = "who may not ask never admits", file = "c/core/rounds/teach.c",
+        unit = "teach.who_may_not_ask_waits",
+        from = "< STRANGE_MS;", to = "< 10 * STRANGE_MS;" },
+
+    { name = "vanished floors are no loss", file = "c/core/rounds/teach.c",
+        unit = "teach.floors_that_vanished",
+        from = "tells(round, i, TELLS_VANISHED) || (", to = "(" },
+
+    { name = "floors out of range stay", file = "c/core/rounds/teach.c",
+        unit = "teach.so_are_those",
+        from = " || (tells(round, i, TELLS_WILD) && !guessed)", to = "" },
+
+    { name = "floors out of range go untaught", file = "c/core/rounds/teach.c",
+        unit = "teach.so_are_those",
+        from = "(tells(round, i, TELLS_WILD) && !guessed)", to = "tells(round, i, TELLS_WILD)" },
+
+    { name = "who has a base is taught", file = "c/core/rounds/teach.c",
+        unit = "teach.who_has",
+        from = "} else if (tells(round, i, TELLS_NOTHING) && base) {", to = "} else if (base) {" },
+
+    { name = "without the guard all are taught", file = "c/core/rounds/teach.c",
+        unit = "teach.without_the_guard",
+        from = "if (!base || !tells(round, i, TELLS_NOTHING))", to = "if (!base)" },
+
+    { name = "a question without end", file = "c/core/rounds/teach.c",
+        unit = "teach.the_silent",
+        from = "    round->cap_ms = now_ms + WITHIN_MS;\n",
+        to = "    round->cap_ms = INT64_MAX;\n" },
+
+    { name = "a question longer than the call", file = "c/core/rounds/teach.c",
+        unit = "teach.a_caller_in_a_hurry", from = "if (within_ms < WITHIN_MS)", to = "if (0)" },
+
+    { name = "the name of the cluster comes by itself", file = "c/core/rounds/teach.c",
+        unit = "cluster.it_writes_the_hash",
+        from = "admitted ? guard_admission(core, i) : marking_in_state(g, MARKER_ADMITTED)",
+        to = "guard_admission(core, i)" },
 
     { name = "clusters are not compared", file = "c/core/eligibility/guard.c", unit = "cluster.",
         from = "return !strcmp(cluster, core->cluster) || !strcmp(cluster, core->hash);",
@@ -596,10 +788,16 @@ return {
         by = { "a quarantine is no older than it says", "who forgot does not vote",
             "one holder" } },
 
+    { name = "the server's clock alone ends a quarantine",
+        file = "lua/redlock/scripts/marker/set.lua", guarded = true,
+        from = "math.min(tonumber(ARGV[4]), now - at)", to = "now - at",
+        faults = { "server clock steps", "server clock races" },
+        by = { "a quarantine is no older than it says" } },
+
     { name = "a marker is set over another one", file = "lua/redlock/scripts/marker/set.lua",
         guarded = true, from = "if marker ~= ARGV[1] then", to = "if false then",
         by = { "who forgot does not vote", "one holder",
-            "floors are seeded after the quarantine",
+            "a base is taught after the quarantine",
             "what is counted has a floor above it", "counters never go back" }, budget = 20000 },
 
     -- ---- passing on ----
@@ -636,11 +834,6 @@ return {
     { name = "what was offered to the dead is forgotten", file = "lua/redlock/lock/local_queue.lua",
         from = "    if hold and not _M.offer(self.queue, hold) then\n", to = "    if false then\n",
         prefix = "an offer to the dead" },
-
-    { name = "floors take as long as they take", file = "lua/redlock/lock/attempt.lua",
-        from = "call.seeding = unseeded(lock, place, time_left(call))",
-        to = "call.seeding = unseeded(lock, place)", prefix = "floors of slow servers",
-        by = { "calls return in time" } },
 
     -- ---- from process to process ----
 

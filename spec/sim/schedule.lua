@@ -174,7 +174,7 @@ local function choose_kind(self, opts)
     -- The last address may lead to another one's server. A majority is there all the same.
     self.twin = prefix and prefix.twin
         or not prefix and self.n >= 3 and self:chance(4) and self:between(1, self.n - 1) or nil
-    self.new_cluster = self.guarded and self:chance(75)      -- to be admitted by init()
+    self.new_cluster = self.guarded and self:chance(20)      -- to be admitted by init()
 end
 
 --- Runs the schedule of a seed.

@@ -6,7 +6,7 @@
 local base = require "spec.sim.sim"
 
 local format, match, tonumber, tostring = string.format, string.match, tonumber, tostring
-local MS, SECOND = base.MS, base.SECOND
+local MS, SECOND, max = base.MS, base.SECOND, math.max
 local count = require("spec.sim.attempts").count
 
 local _M = {}
@@ -40,8 +40,9 @@ function _M.names(sim)
 end
 
 local function floor_at(sim, server, name)
-    local entry = server.db[FLOOR]
-    return entry and of_this_run(server, entry.value[sim.bucket_of[name]])
+    local floors = server.db[FLOOR] and server.db[FLOOR].value or {}
+    local least = of_this_run(server, floors.base)
+    return least and max(least, of_this_run(server, floors[sim.bucket_of[name]]) or 0)
 end
 
 --- From where a server goes on counting.
@@ -71,7 +72,9 @@ function _M.count_on(sim, server, name, by)
         for field, value in pairs(server.db[FLOOR].value) do
             floors[field] = value
         end
-        floors[bucket] = run .. format("%.0f", n - n % STEP + STEP - 1)
+        floor = n - n % STEP + STEP - 1
+        floors[bucket] = run .. format("%.0f", floor)
+        floors.most = run .. format("%.0f", max(floor, of_this_run(server, floors.most) or 0))
         server.db[FLOOR] = { value = floors }
     end
     server.db[key] = { value = run .. format("%.0f 00000000", n), at = entry and entry.at }
@@ -80,13 +83,13 @@ end
 --- Gives a server a floor that nobody can have come to, and the counter's text as well, or none.
 function _M.set_floor(sim, server, name, text, counter)
     local run, floors = server:memory(), {}
-    if not server.db[FLOOR] or not server.db[FLOOR].value[sim.bucket_of[name]] then
+    if not floor_at(sim, server, name) then
         return
     end
     for field, value in pairs(server.db[FLOOR].value) do
         floors[field] = value
     end
-    floors[sim.bucket_of[name]] = run .. text
+    floors[sim:pick { "base", "most", sim.bucket_of[name] }] = run .. text
     server.db[FLOOR] = { value = floors }
     server.db[sim.counter_of[name]] = counter and { value = run .. counter .. " 00000000" } or nil
 end
@@ -112,7 +115,7 @@ local function issue(sim, hold)
     sim.issued[hold.name] = list
     local last = list[#list]
     list[#list + 1] = { at = sim.now(), token = hold.token, value = hold.value,
-        most = math.max(last and last.most or 0, hold.token) }
+        most = max(last and last.most or 0, hold.token) }
 end
 
 local function number(n)
@@ -216,7 +219,7 @@ _M.list = {
                     end
                 end
                 if from then
-                    steps.witnessed = math.max(steps.witnessed, hold.token)
+                    steps.witnessed = max(steps.witnessed, hold.token)
                 end
             end
         end,
@@ -390,17 +393,18 @@ _M.list = {
     } },
 
     -- No attempt counts on what a server said before it got its floor.
-    { name = "floors are seeded after the quarantine", needs = { "boottime" }, on = {
-        script = function(sim, server, role, _, args, vote)
-            if role ~= "seed" or vote ~= 1 or not sim.guarded or not server.voted then
+    { name = "a base is taught after the quarantine", needs = { "boottime" }, on = {
+        write = function(sim, server, key, old, new)
+            local taught = key == FLOOR and new and new.value.base
+            if not taught or old and old.value.base == taught or not sim.guarded or not server.voted
+            then
                 return nil           -- it is new, or was found to be so again by init()
             end
             for _, name in ipairs(sim.names) do
                 local steps = steps_of(server, name)
                 -- A counter that is there still goes on, whatever the floor.
                 local last = not server.db[sim.counter_of[name]] and steps[#steps]
-                if last and last.floor and sim.bucket_of[name] == args[1]
-                    and sim.now() - last.at < sim.config.max_lease * SECOND then
+                if last and last.floor and sim.now() - last.at < sim.config.max_lease * SECOND then
                     return format("%s gets a floor %.3f ms after it granted %s", server.lane,
                         (sim.now() - last.at) / MS, name)
                 end

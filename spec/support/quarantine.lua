@@ -7,8 +7,9 @@ _M.MAX_LEASE = 0.5
 -- MAX_LEASE * 1.01 + 1: how long a quarantine lasts, in seconds, at least: the core's clock
 -- counts whole milliseconds.
 _M.GUARD = 1.505 - 0.001
--- What is said of a server that has never voted.
-_M.NEW = "^%d+ s left; new cluster%? run redlock init$"
+-- What is said of a server that has lost its memory, and of one that nobody has seen before.
+_M.LOST = "^it lost its memory and may have forgotten locks; it votes in %d+ s$"
+_M.NEW = "^it has no memory of locks yet; it votes in %d+ s$"
 
 -- Options of a client, and more of them.
 function _M.options(more)

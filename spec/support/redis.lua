@@ -235,7 +235,7 @@ function Server:admit(max_lease, cluster)
     for i = 1, 16 do
         inc[i] = ("%x"):format(math.random(0, 15))
     end
-    self:mark(("%s v3 a %s 0 %d %s"):format(table.concat(inc), self:life(), ms,
+    self:mark(("%s v4 a %s 0 %d %s"):format(table.concat(inc), self:life(), ms,
         cluster or _M.CLUSTER))
     assert(self:call("CONFIG", "RESETSTAT") == "OK")
     return self
@@ -244,7 +244,8 @@ end
 -- As scripts/marker/set.lua.
 function Server:mark(marker)
     assert(self:call("SET", MARKER, marker) == "OK")
-    assert(self:call("HSET", FLOORS, "marker", marker:sub(1, 16)))
+    local base = ("%s%.0f"):format(marker:sub(1, 8), 16e3 * os.time())
+    assert(self:call("HSET", FLOORS, "marker", marker:sub(1, 16), "base", base, "most", base))
     return self
 end
 
@@ -252,14 +253,14 @@ function Server:marker()
     return self:call("GET", MARKER)
 end
 
--- Its words: inc, state ("a": admitted, "p": in quarantine), life, db, max_lease in ms, cluster,
--- observed in ms; nil: it has none of ours.
+-- Its words: inc, state ("a": admitted; "n", "l", "s": in quarantine), life, db, max_lease in ms,
+-- cluster, observed in ms; nil: it has none of ours.
 function Server:marked()
     local words = {}
     for word in (self:marker() or ""):gmatch "%S+" do
         words[#words + 1] = word
     end
-    return words[2] == "v3" and { inc = words[1], state = words[3], life = words[4],
+    return words[2] == "v4" and { inc = words[1], state = words[3], life = words[4],
         db = tonumber(words[5]), max_lease = tonumber(words[6]), cluster = words[7],
         observed = tonumber(words[8] or "") } or nil
 end

@@ -6,9 +6,10 @@
 #include <string.h>
 
 #include "core/eligibility/guard.h"
+#include "core/rounds/teach.h"
 #include "sim.h"
 
-enum { MAX_LEASE_MS = 5000, GUARD_MS = 5000 + 50 + 1000 };
+enum { MAX_LEASE_MS = 5000, GUARD_MS = 5000 + 50 + 1000, CUT_MS = 2 };
 
 static inline int try(struct sim *s, const char *key)
 {
@@ -41,11 +42,15 @@ static inline void says(struct sim *s, int64_t after_ms, int code)
     CHECK_INT(code_of(s, 0), code);
 }
 
-/* Node 0 is quarantined for so long still. */
+/* Node 0 is quarantined for so long still: then an attempt has the last count written, and
+ * a tick the question for floors sent. */
 static inline void votes_in(struct sim *s, int64_t ms)
 {
-    says(s, ms - 10, RL_GUARDED);
-    says(s, 10, RL_OK);
+    says(s, ms - 1000, RL_GUARDED);
+    says(s, 1000 + CUT_MS, RL_GUARDED);
+    says(s, 1, RL_OK);
+    int64_t lasted_ms = s->server[0].lasted_ms;
+    CHECK(lasted_ms >= GUARD_MS && lasted_ms <= GUARD_MS + 2 * CUT_MS);
 }
 
 /* Node 0 of three that were admitted is restarted, and found so. */
@@ -71,10 +76,10 @@ static inline struct marker marker_of(const struct sim *s, int i)
     return m;
 }
 
-static inline void marker_is(const struct sim *s, int i, int pending)
+static inline void marker_is(const struct sim *s, int i, enum marker_state state)
 {
     struct marker m = marker_of(s, i), ours = sim_marker(s, i, MAX_LEASE_MS);
-    CHECK_INT(m.state, pending ? MARKER_QUARANTINED : MARKER_ADMITTED);
+    CHECK_INT(m.state, state);
     CHECK_STR(m.replid, ours.replid);
     CHECK_INT(m.max_lease_ms, MAX_LEASE_MS);
 }
@@ -90,7 +95,7 @@ static inline void admitted_by_others(struct sim *s, int i, int64_t max_lease_ms
 static inline void quarantined_by_others(struct sim *s, int i, int64_t max_lease_ms)
 {
     struct marker m = sim_marker(s, i, max_lease_ms);
-    m.state = MARKER_QUARANTINED;
+    m.state = MARKER_LOST;
     memcpy(m.inc, "feedfeedfeedfeed", MARKER_HEX);
     sim_set_marker(s, i, &m);
 }
@@ -110,7 +115,9 @@ static inline void probe(struct sim *s)
 /* What init makes of node i. */
 static inline int admit(struct sim *s, int force, int64_t seen_ms, int i)
 {
-    guard_admit(&s->core, force, seen_ms, s->now_ms);
+    rl_round *round = teach_begin(&s->core, seen_ms, force, INT64_MAX, s->now_ms);
+    sim_wait(s, round, 4000);
+    CHECK_INT(sim_end(round), RL_GRANTED);
     sim_run(s);
     return guard_of(s, i);
 }

@@ -42,7 +42,7 @@ extern const struct suite suite_buf, suite_quorum, suite_wire, suite_timer, suit
     suite_wire_errors, suite_wire_whole,
     suite_answer,
     suite_node_down,
-    suite_marker, suite_marked, suite_cluster,
+    suite_marker, suite_marked, suite_quarantine, suite_teach, suite_cluster,
     suite_same,
     suite_cleanups,
     suite_pace, suite_batch;
@@ -60,7 +60,7 @@ static const struct suite *const suites[] = {
     &suite_wire_errors, &suite_wire_whole,
     &suite_answer,
     &suite_node_down,
-    &suite_marker, &suite_marked, &suite_cluster,
+    &suite_marker, &suite_marked, &suite_quarantine, &suite_teach, &suite_cluster,
     &suite_same,
     &suite_cleanups,
     &suite_pace, &suite_batch,

@@ -141,8 +141,10 @@ void sim_restart(struct sim *s, int i)
 void sim_guard(struct sim *s, int64_t max_lease_ms)
 {
     guard_init(&s->core, "marker", "mark", max_lease_ms, max_lease_ms);
+    s->core.tell = core_script(&s->core, "tell", 4, s->now_ms);
     for (int i = 0; i < s->n; i++)
-        s->config[i].marker = "marker", s->config[i].guarded = 1;
+        s->config[i].marker = "marker", s->config[i].guarded = 1,
+        s->config[i].client_name = s->core.name;
 }
 
 void sim_cut_after(struct sim *s, int i)

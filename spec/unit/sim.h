@@ -79,6 +79,12 @@ struct sim_server {
     char replid[41];              /* of its life; sim_fail_over() gives it another one */
     char marker[2 * MARKER_MAX];  /* "": none; "#": a key of another type */
     char servers[256];            /* the list beside the marker; "": none */
+    int64_t began_ms;             /* its quarantine, */
+    int64_t lasted_ms;            /* and for how long it was in it */
+    const char *tells;            /* of its floors; NULL: up to 7, if it is admitted */
+    int asked;                    /* how often it was asked to */
+    int64_t base;                 /* for its floors, as it was told last; 0: none */
+    char name[32];                /* of the connection */
     int stubborn;                 /* sets none: and says that it is another one */
     int announced;                /* releases that woke whoever waits */
     int marks;                    /* requests to set it, */
@@ -299,7 +305,7 @@ static inline uint32_t all_of(int n)
 struct redisReply;
 void sim_reply(struct sim_server *sv, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-void sim_mark(struct sim_server *sv, struct redisReply **words);
+void sim_mark(const struct sim *s, struct sim_server *sv, struct redisReply **words);
 int sim_passes(struct sim_server *sv, const struct redisReply *command);
 
 void sim_stream_begin(struct sim_stream *st);

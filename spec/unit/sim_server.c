@@ -234,6 +234,13 @@ static void execute_script(struct sim *s, int i, int script, redisReply **words,
     if (script < SIM_SCRIPTS && sv->say[script]) {
         say(sv, sv->say[script]);
         return;
+    } else if (script == s->core.tell) {
+        CHECK_STR(words[0]->str, "floor");
+        CHECK_STR(words[2]->str, s->core.marker ? "1" : "");
+        sv->asked++;
+        int all = sv->marker[0] && sv->marker[20] == MARKER_ADMITTED;
+        say(sv, sv->tells ? sv->tells : all ? "*2\r\n:1\r\n:7\r\n" : "*2\r\n:0\r\n:0\r\n");
+        return;
     }
     size_t before = buf_len(&sv->out);
     switch (script) {
@@ -313,13 +320,14 @@ static void execute_call(struct sim *s, int i, redisReply *command, int by_sha)
     REQUIRE(command->elements >= 3);
     if (!by_sha && s->core.marker_script &&
         !strcmp(command->element[1]->str, s->core.marker_script)) {
-        sim_mark(sv, command->element + 1);
+        sim_mark(s, sv, command->element + 1);
         return;
     }
     int script = script_number(s, command->element[1], by_sha);
     REQUIRE(script >= 0);
     int known = !by_sha || script_in(&sv->loaded, script);
-    note_call(sv, script, by_sha, known);
+    if (script != s->core.tell)
+        note_call(sv, script, by_sha, known);
     if (!known) {
         sim_reply(sv, "-NOSCRIPT No matching script. Please use EVAL.\r\n");
         return;
@@ -402,6 +410,8 @@ static void execute_command(struct sim *s, int i, redisReply *command)
         sha_of(script, sha);
         sim_reply(sv, "$40\r\n%s\r\n", sha);
     } else {
+        if (!strcmp(name, "CLIENT") && !strcmp(command->element[1]->str, "SETNAME"))
+            snprintf(sv->name, sizeof(sv->name), "%s", command->element[2]->str);
         sim_reply(sv, strcmp(name, "PING") ? "+OK\r\n" : "+PONG\r\n");
     }
 }

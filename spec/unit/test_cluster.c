@@ -203,7 +203,7 @@ static void whatever_else_its_marker_says(void)
         struct marker m = sim_marker(s, 1, MAX_LEASE_MS);
         strcpy(m.cluster, "orders");
         if (k)
-            m.state = MARKER_QUARANTINED;
+            m.state = MARKER_LOST;
         else
             marker_hex(7, MARKER_HEX, m.replid);
         sim_set_marker(s, 1, &m);
@@ -282,7 +282,9 @@ static void it_writes_the_hash_where_others_do(void)
     is_of_list(s, 1, OURS);
     s->server[2].marker[0] = '\0';
     tries(s);
-    sim_advance(s, GUARD_MS);
+    sim_advance(s, GUARD_MS + CUT_MS);
+    code_of(s, 2);
+    sim_advance(s, 1);
     CHECK_INT(code_of(s, 2), RL_OK);
     has_word(s, 2, hash);
     CHECK_STR(s->server[2].servers, OURS);

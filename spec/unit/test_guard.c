@@ -29,17 +29,21 @@ SIM_TEST(new_servers_vote_after_a_quarantine, brand_new(3))
 {
     CHECK_INT(try(s, "k"), RL_NO_QUORUM);
     for (int i = 0; i < 3; i++)
-        marker_is(s, i, 1);
-    CHECK_STR(s->core.nodes[0].text, "7 s left; new cluster? run redlock init");
+        marker_is(s, i, MARKER_NEW);
+    CHECK_STR(s->core.nodes[0].text, "it has no memory of locks yet; it votes in 7 s");
     CHECK_INT(sim_with(s, "k"), 0);
     CHECK_INT(eligibility_left_ms(&s->core, s->now_ms), GUARD_MS);
-    sim_advance(s, GUARD_MS - 1);
+    sim_advance(s, GUARD_MS - 1000);
     CHECK_INT(try(s, "k"), RL_NO_QUORUM);
-    CHECK_INT(eligibility_left_ms(&s->core, s->now_ms), 1);
-    sim_advance(s, 1);
-    CHECK_INT(try(s, "k"), RL_GRANTED);      /* admitted and asked in one go */
+    CHECK_INT(eligibility_left_ms(&s->core, s->now_ms), 1000);
+    sim_advance(s, 1000 + CUT_MS);
+    CHECK_INT(try(s, "k"), RL_NO_QUORUM);
+    CHECK_INT(marker_of(s, 0).observed_ms, GUARD_MS);
+    sim_advance(s, 1);                       /* asked for their floors, and admitted */
+    CHECK_INT(eligibility_left_ms(&s->core, s->now_ms), 0);
+    CHECK_INT(try(s, "k"), RL_GRANTED);
     for (int i = 0; i < 3; i++)
-        marker_is(s, i, 0);
+        marker_is(s, i, MARKER_ADMITTED);
     sim_advance(s, 1000);                    /* nobody releases a dropped lease */
 }
 
@@ -82,7 +86,7 @@ SIM_TEST(a_nonce_that_was_loaded_is_not_believed, restarted())
     restart_loading(s, 0);
     CHECK_INT(code_of(s, 0), RL_GUARDED);
     says(s, 1000, RL_GUARDED);
-    says(s, GUARD_MS + 10, RL_OK);
+    votes_in(s, GUARD_MS);
     sim_advance(s, 2000);
 }
 
@@ -105,11 +109,11 @@ SIM_TEST(a_flush_in_the_quarantine_begins_it_anew, sim_admitted(3, MAX_LEASE_MS)
 {
     s->server[0].marker[0] = '\0';
     CHECK_INT(code_of(s, 0), RL_GUARDED);
-    marker_is(s, 0, 1);
+    marker_is(s, 0, MARKER_LOST);
     sim_advance(s, GUARD_MS - 10);
     s->server[0].marker[0] = '\0';
     says(s, 20, RL_GUARDED);
-    marker_is(s, 0, 1);
+    marker_is(s, 0, MARKER_LOST);
     votes_in(s, GUARD_MS);
     sim_advance(s, 2000);
 }
@@ -120,7 +124,7 @@ SIM_TEST(a_quarantine_outlives_connections, restarted())
     sim_advance(s, GUARD_MS / 2);
     sim_cut(s, 0);
     CHECK_INT(code_of(s, 0), RL_GUARDED);
-    says(s, GUARD_MS / 2 + 10, RL_OK);
+    votes_in(s, GUARD_MS - GUARD_MS / 2);
     sim_advance(s, 2000);
 }
 
@@ -161,7 +165,7 @@ static void clients_must_agree_on_max_lease(void)
         CHECK_INT(try(s, "k"), RL_CONFIG);
         sim_advance(s, 4 * GUARD_MS);
         CHECK_INT(try(s, "k"), RL_CONFIG);
-        marker_is(s, 2, 1);
+        marker_is(s, 2, MARKER_LOST);
         sim_finish(s);
     }
 }
@@ -178,7 +182,7 @@ SIM_TEST(who_disagrees_with_one_admits_nobody, sim_admitted(3, MAX_LEASE_MS))
     sim_cut(s, 0);
     sim_advance(s, 2 * GUARD_MS);
     CHECK_INT(code_of(s, 2), RL_GUARDED);
-    marker_is(s, 2, 1);
+    marker_is(s, 2, MARKER_LOST);
 }
 
 /* A flush that nobody saw, but for another client who has begun a quarantine since. */
@@ -187,8 +191,7 @@ SIM_TEST(another_nonce_is_another_quarantine, restarted())
     sim_advance(s, GUARD_MS - 100);
     quarantined_by_others(s, 0, MAX_LEASE_MS);
     CHECK_INT(code_of(s, 0), RL_GUARDED);
-    says(s, GUARD_MS - 100, RL_GUARDED);
-    says(s, 110, RL_OK);
+    votes_in(s, GUARD_MS);
 }
 
 /* A quarantine for shorter leases is none for ours. */
@@ -197,7 +200,7 @@ SIM_TEST(a_shorter_quarantine_is_superseded, sim_admitted(3, MAX_LEASE_MS))
     sim_restart(s, 0);
     quarantined_by_others(s, 0, MAX_LEASE_MS / 2);
     CHECK_INT(code_of(s, 0), RL_GUARDED);
-    marker_is(s, 0, 1);
+    marker_is(s, 0, MARKER_LOST);
     quarantined_by_others(s, 0, MAX_LEASE_MS * 2);
     CHECK_INT(code_of(s, 0), RL_CONFIG);
     CHECK(is_theirs(s, 0));
@@ -210,7 +213,7 @@ SIM_TEST(a_marker_of_another_type_begins_a_quarantine, sim_admitted(3, MAX_LEASE
     sim_cut(s, 0);
     probe(s);                                /* reads the markers, and acquires nothing */
     CHECK_INT(guard_of(s, 0), RL_GUARD_QUARANTINED);
-    marker_is(s, 0, 1);
+    marker_is(s, 0, MARKER_LOST);
     votes_in(s, GUARD_MS);
     sim_advance(s, 2000);
 }
@@ -219,17 +222,20 @@ SIM_TEST(admission_needs_a_majority, brand_new(3))
 {
     s->server[2].refuses = 1;
     try(s, "k");
-    marker_is(s, 0, 1);
-    marker_is(s, 1, 1);
+    marker_is(s, 0, MARKER_NEW);
+    marker_is(s, 1, MARKER_NEW);
     sim_leave(s, 1);
     sim_advance(s, 2 * GUARD_MS);
     CHECK_INT(try(s, "k"), RL_NO_QUORUM);
-    marker_is(s, 0, 1);
+    sim_advance(s, 2000);
+    CHECK_INT(try(s, "k"), RL_NO_QUORUM);
+    CHECK_INT(marker_of(s, 0).observed_ms, GUARD_MS);
+    marker_is(s, 0, MARKER_NEW);
     s->server[1].refuses = 0;
     sim_advance(s, 2000);
     try(s, "k");                             /* now the second is there again */
-    try(s, "k");
-    marker_is(s, 0, 0);
+    sim_advance(s, 4000);                    /* the third says nothing of its floors */
+    marker_is(s, 0, MARKER_ADMITTED);
 }
 
 SIM_TEST(a_quarantined_server_extends_heals_and_releases, sim_admitted(3, MAX_LEASE_MS))
@@ -241,7 +247,7 @@ SIM_TEST(a_quarantined_server_extends_heals_and_releases, sim_admitted(3, MAX_LE
     sim_advance(s, 200);
     CHECK_INT(sim_end(extend), RL_GRANTED);
     CHECK_INT(sim_mine(s, "k", lease), 7);   /* healed, without its consent to a vote */
-    marker_is(s, 0, 1);
+    marker_is(s, 0, MARKER_LOST);
     s->server[2].keys = 0;
     CHECK_INT(sim_result(s, holder_extend(lease, 3000, s->now_ms)), RL_GRANTED);
     CHECK_INT(sim_result(s, holder_release(lease, s->now_ms)), RL_GRANTED);
@@ -249,59 +255,55 @@ SIM_TEST(a_quarantined_server_extends_heals_and_releases, sim_admitted(3, MAX_LE
     holder_drop(lease, s->now_ms);
 }
 
-SIM_TEST(init_admits_what_is_connected, brand_new(3))
-{
-    s->server[2].refuses = 1;
-    probe(s);
-    int64_t seen_ms = s->now_ms;
-    guard_admit(&s->core, 0, seen_ms, s->now_ms);
-    probe(s);
-    marker_is(s, 0, 0);
-    marker_is(s, 1, 0);
-    CHECK_STR(s->server[2].marker, "");
-    admitted_by_others(s, 0, 2 * MAX_LEASE_MS);
-    CHECK_INT(code_of(s, 0), RL_CONFIG);
-    CHECK_INT(admit(s, 0, s->now_ms, 0), RL_GUARD_DISAGREES);
-    CHECK_INT(admit(s, 1, 0, 0), RL_GUARD_ADMITTED);
-    marker_is(s, 0, 0);
-    s->server[1].marker[0] = '\0';            /* forgets, after init saw it */
-    s->now_ms += 1;
-    CHECK_INT(code_of(s, 1), RL_GUARDED);
-    sim_run(s);
-    CHECK_INT(admit(s, 0, seen_ms, 1), RL_GUARD_QUARANTINED);
-    CHECK_INT(admit(s, 0, s->now_ms, 1), RL_GUARD_ADMITTED);
-}
-
 /* ---- clocks ---- */
 
-static void a_step_silences_a_server(void)
+/* A step back frees nothing early: only who saw it counts no votes. */
+SIM_TEST(a_step_back_silences_a_server, sim_admitted(3, MAX_LEASE_MS))
 {
-    for (int ms = -60000; ms <= 60000; ms += 120000) {
-        struct sim *s = sim_admitted(3, MAX_LEASE_MS);
-        rl_lease *lease = sim_hold(s, "k", 4900);
-        sim_advance(s, 2500);
-        s->server[0].wall_ms = ms;
-        sim_advance(s, 1100);                /* looked at once a second */
-        CHECK_INT(s->core.guards[0].steps, 1);
-        int64_t error_ms = s->core.guards[0].step_ms - ms;
-        CHECK(error_ms > -50 && error_ms < 50);
-        sim_clear_logs(s);
-        CHECK_INT(code_of(s, 0), RL_GUARDED);
-        CHECK_STR(s->server[0].log, "R");    /* not even asked */
-        CHECK(strstr(s->core.nodes[0].text, "its clock was stepped by") != NULL);
-        CHECK_INT(sim_result(s, holder_extend(lease, 4000, s->now_ms)), RL_GRANTED);
-        CHECK_STR(s->server[0].log, "RE");
-        round_free(holder_release(lease, s->now_ms));
-        holder_drop(lease, s->now_ms);
-        int64_t left_ms = s->core.guards[0].suspect_ms - s->now_ms;
-        CHECK(left_ms > GUARD_MS - 1000 && left_ms <= GUARD_MS);
-        sim_advance(s, left_ms - 10);
-        CHECK_INT(code_of(s, 0), RL_GUARDED);
-        sim_advance(s, 20);
-        CHECK_INT(code_of(s, 0), RL_OK);
-        sim_advance(s, 2000);
-        sim_finish(s);
-    }
+    rl_lease *lease = sim_hold(s, "k", 4900);
+    sim_advance(s, 2500);
+    s->server[0].wall_ms = -60000;
+    sim_advance(s, 1100);                    /* looked at once a second */
+    CHECK_INT(s->core.guards[0].steps, 1);
+    int64_t error_ms = s->core.guards[0].step_ms + 60000;
+    CHECK(error_ms > -50 && error_ms < 50);
+    sim_clear_logs(s);
+    CHECK_INT(code_of(s, 0), RL_GUARDED);
+    CHECK_STR(s->server[0].log, "R");        /* not even asked */
+    CHECK(strstr(s->core.nodes[0].text, "its clock was stepped by -") != NULL);
+    CHECK_INT(sim_result(s, holder_extend(lease, 4000, s->now_ms)), RL_GRANTED);
+    CHECK_STR(s->server[0].log, "RE");
+    sim_let_go(s, lease);
+    int64_t left_ms = s->core.guards[0].suspect_ms - s->now_ms;
+    CHECK(left_ms > GUARD_MS - 1000 && left_ms <= GUARD_MS);
+    sim_advance(s, left_ms - 10);
+    CHECK_INT(code_of(s, 0), RL_GUARDED);
+    marker_is(s, 0, MARKER_ADMITTED);
+    CHECK_INT(s->server[0].marks, 0);
+    sim_advance(s, 20);
+    CHECK_INT(code_of(s, 0), RL_OK);
+    sim_advance(s, 2000);
+}
+
+/* All clients: the marker says so. It extends what it has. */
+SIM_TEST(a_step_ahead_begins_a_quarantine, sim_admitted(3, MAX_LEASE_MS))
+{
+    rl_lease *lease = sim_hold(s, "k", 4900);
+    sim_advance(s, 2500);
+    s->server[0].wall_ms = 60000;
+    sim_advance(s, 2100);
+    marker_is(s, 0, MARKER_STEPPED);
+    CHECK_INT(marker_of(s, 0).inc[MARKER_HEX - 1], '1');        /* it has its memory */
+    CHECK_INT(s->core.guards[0].suspect_ms, 0);
+    CHECK_INT(code_of(s, 0), RL_GUARDED);
+    CHECK(strstr(s->core.nodes[0].text, "its clock was stepped; it votes in ") != NULL);
+    sim_clear_logs(s);
+    CHECK_INT(sim_result(s, holder_extend(lease, 4000, s->now_ms)), RL_GRANTED);
+    CHECK_STR(s->server[0].log, "E");
+    sim_let_go(s, lease);
+    votes_in(s, s->server[0].began_ms + GUARD_MS - s->now_ms);
+    CHECK_INT(marker_of(s, 0).inc[MARKER_HEX - 1], '1');
+    sim_advance(s, 2000);
 }
 
 /* One server of three has freed the key: it is put back within a second, not at the next
@@ -387,7 +389,7 @@ SIM_TEST(without_info_the_marker_decides, sim_admitted(3, MAX_LEASE_MS))
     sim_restart(s, 0);
     CHECK_INT(code_of(s, 0), RL_GUARDED);
     CHECK_STR(marker_of(s, 0).replid, "");
-    says(s, GUARD_MS + 10, RL_OK);
+    votes_in(s, GUARD_MS);
     CHECK_INT(marker_of(s, 0).state, MARKER_ADMITTED);
     CHECK_STR(marker_of(s, 0).replid, "");
     /* One who knows its life does not believe that. */
@@ -395,7 +397,7 @@ SIM_TEST(without_info_the_marker_decides, sim_admitted(3, MAX_LEASE_MS))
     sim_advance(s, 2000);
     sim_cut(s, 0);
     CHECK_INT(code_of(s, 0), RL_GUARDED);
-    marker_is(s, 0, 1);
+    marker_is(s, 0, MARKER_LOST);
 }
 
 SUITE(guard, T(admitted_servers_vote_at_once), T(new_servers_vote_after_a_quarantine),
@@ -409,7 +411,7 @@ SUITE(guard, T(admitted_servers_vote_at_once), T(new_servers_vote_after_a_quaran
       T(a_shorter_quarantine_is_superseded), T(admission_needs_a_majority),
       T(a_marker_of_another_type_begins_a_quarantine),
       T(a_quarantined_server_extends_heals_and_releases),
-      T(init_admits_what_is_connected), T(a_step_silences_a_server),
+      T(a_step_back_silences_a_server), T(a_step_ahead_begins_a_quarantine),
       T(a_step_hurries_the_watchdog), T(a_majority_that_steps_ends_leases),
       T(a_step_is_one_of_the_same_run), T(a_step_is_found_by_the_acquire_itself),
       T(without_a_lease_nothing_is_awaited), T(without_info_the_marker_decides));

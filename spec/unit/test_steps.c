@@ -1,5 +1,7 @@
 /* test_steps.c - clocks of a majority that are stepped forward, or our own that stood still:
  * keys end earlier, and nothing may be valid for longer than they last. */
+#include <string.h>
+
 #include "core/eligibility/guard.h"
 #include "sim.h"
 
@@ -135,6 +137,11 @@ static void one_by_one(void)
     round_free(holder_release(lease, s->now_ms));
     holder_drop(lease, s->now_ms);
     sim_advance(s, 2 * MAX_LEASE_MS);
+    for (int i = 0; i < 2; i++) {
+        struct marker m = sim_marker(s, i, MAX_LEASE_MS);
+        CHECK_INT(s->server[i].marker[20], MARKER_STEPPED);
+        sim_set_marker(s, i, &m);
+    }
     lease = sim_hold(s, "k", LEASE_MS);
     int64_t deadline_ms = lease->deadline_ms;
     step_server(s, 2, 10000);
@@ -143,5 +150,336 @@ static void one_by_one(void)
     end(s, lease);
 }
 
+/* ---- whose clock it was ---- */
+
+static int letter(const struct sim *s, int i)
+{
+    return s->server[i].marker[20];
+}
+
+static int64_t observed_ms(const struct sim *s, int i)
+{
+    struct marker m;
+    int version;
+    const char *text = s->server[i].marker;
+    CHECK_INT(marker_parse(text, strlen(text), &m, &version), MARKER_READ);
+    return m.observed_ms;
+}
+
+static void probe_all(struct sim *s)
+{
+    rl_round *round = query_probe(&s->core, s->now_ms);
+    sim_wait(s, round, 2000);
+    CHECK_INT(sim_end(round), RL_GRANTED);
+}
+
+/* n servers, of which some are down, and a hold that looks at them. */
+static struct sim *watched(int n, uint32_t down, rl_lease **lease)
+{
+    struct sim *s = sim_admitted(n, MAX_LEASE_MS);
+    *lease = sim_hold(s, "k", MAX_LEASE_MS);
+    for (int i = 0; i < n; i++) {
+        if (down & bit(i))
+            sim_leave(s, i);
+    }
+    sim_advance(s, 2500);
+    return s;
+}
+
+/* It is the server's if a majority of all clocks saw none. Else ours may have stood still. */
+static void a_majority_of_clocks_tells(void)
+{
+    static const struct {
+        int n;
+        uint32_t down, step, written;
+    } cases[] = {
+        {3, 0, 1, 1}, {3, 0, 2, 2}, {3, 2, 1, 0}, {3, 0, 3, 0}, {3, 0, 7, 0}, {3, 4, 3, 0},
+        {5, 0, 1, 1}, {5, 2, 1, 1}, {5, 6, 1, 0}, {5, 0, 3, 3}, {5, 4, 3, 0}, {5, 0, 7, 0},
+        {4, 0, 1, 1}, {4, 0, 3, 0}, {4, 2, 1, 0}, {1, 0, 1, 0}, {2, 0, 1, 0}, {2, 0, 3, 0},
+    };
+    for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
+        rl_lease *lease;
+        struct sim *s = watched(cases[k].n, cases[k].down, &lease);
+        test_note("%d: %x of %x", (int)k, cases[k].step, all_of(cases[k].n) & ~cases[k].down);
+        for (int i = 0; i < cases[k].n; i++) {
+            if (cases[k].step & bit(i))
+                s->server[i].wall_ms += 30000;
+        }
+        sim_advance(s, 7000);                /* longer than it may stay open */
+        for (int i = 0; i < cases[k].n; i++) {
+            int stepped = cases[k].step >> i & 1, written = cases[k].written >> i & 1;
+            CHECK_INT(s->core.guards[i].steps, stepped);
+            CHECK_INT(letter(s, i), written ? MARKER_STEPPED : MARKER_ADMITTED);
+            CHECK_INT(s->core.guards[i].suspect_ms > s->now_ms, stepped && !written);
+            CHECK_INT(s->server[i].marked > 0, written);
+        }
+        end(s, lease);
+    }
+}
+
+/* A step back frees nothing, and does not tell that a step ahead was ours. */
+static void a_step_back_is_nobodys(void)
+{
+    for (int both = 0; both < 2; both++) {
+        rl_lease *lease;
+        struct sim *s = watched(3, 0, &lease);
+        s->server[0].wall_ms -= 30000;
+        s->server[1].wall_ms += both ? 30000 : 0;
+        sim_advance(s, 7000);
+        CHECK_INT(s->core.guards[0].steps, 1);
+        CHECK_INT(letter(s, 0), MARKER_ADMITTED);
+        CHECK(s->core.guards[0].suspect_ms > s->now_ms);
+        CHECK_INT(letter(s, 1), both ? MARKER_STEPPED : MARKER_ADMITTED);
+        end(s, lease);
+    }
+}
+
+/* Samples further apart do not tell when the step was: leases of then may be over. */
+static void the_gap(void)
+{
+    for (int gap_ms = 2900; gap_ms <= 3100; gap_ms += 200) {
+        struct sim *s = sim_admitted(3, MAX_LEASE_MS);
+        sim_let_go(s, sim_hold(s, "k", 1000));
+        sim_advance(s, 1500);
+        sim_let_go(s, sim_hold(s, "k", 1000));
+        sim_advance(s, 1500);
+        sim_advance(s, s->core.guards[0].sampled_ms + gap_ms - s->now_ms);
+        s->server[0].wall_ms += 30000;
+        sim_let_go(s, sim_hold(s, "k", 1000));
+        sim_advance(s, 1500);
+        sim_let_go(s, sim_hold(s, "k", 1000));
+        CHECK_INT(s->core.guards[0].steps, 1);
+        CHECK_INT(letter(s, 0), gap_ms < 3000 ? MARKER_STEPPED : MARKER_ADMITTED);
+        CHECK_INT(s->core.guards[0].suspect_ms > s->now_ms, gap_ms > 3000);
+        sim_advance(s, 2000);
+        sim_finish(s);
+    }
+}
+
+/* As soon as the other clocks have told, though nothing is held and nobody asks again. */
+SIM_TEST(a_step_is_written_at_once, sim_admitted(3, MAX_LEASE_MS))
+{
+    CHECK_INT(sim_result(s, sim_ask(s, "k")), RL_GRANTED);
+    sim_advance(s, 2000);
+    s->server[0].wall_ms = 30000;
+    CHECK_INT(sim_result(s, sim_ask(s, "k")), RL_GRANTED);
+    sim_advance(s, 1);
+    CHECK_INT(letter(s, 0), MARKER_STEPPED);
+}
+
+/* Who may not write it does not ask for it forever. */
+static void a_step_is_not_written_for_long(void)
+{
+    rl_lease *lease;
+    struct sim *s = watched(3, 0, &lease);
+    watchdog_start(lease, MAX_LEASE_MS, 0, s->now_ms);
+    s->server[0].stubborn = 1;
+    s->server[0].wall_ms += 30000;
+    sim_advance(s, 2 * MAX_LEASE_MS);
+    CHECK(s->server[0].marks > 30 && s->server[0].marks < 65);
+    CHECK_INT(letter(s, 0), MARKER_ADMITTED);
+    end(s, lease);
+}
+
+/* Nor into one that does not suit us. */
+static void nor_into_a_marker_of_others(void)
+{
+    rl_lease *lease;
+    struct sim *s = watched(3, 0, &lease);
+    struct marker m = sim_marker(s, 0, 2 * MAX_LEASE_MS);
+    sim_set_marker(s, 0, &m);
+    sim_cut(s, 0);
+    probe_all(s);
+    CHECK_INT(s->core.guards[0].state, RL_GUARD_DISAGREES);
+    s->server[0].wall_ms += 30000;
+    sim_advance(s, 3000);
+    CHECK_INT(s->core.guards[0].steps, 1);
+    CHECK_INT(s->server[0].marks, 0);
+    CHECK(s->core.guards[0].suspect_ms > s->now_ms);
+    end(s, lease);
+}
+
+/* A clock that was not compared since tells nothing. */
+static void only_clocks_of_since_then_tell(void)
+{
+    rl_lease *lease;
+    struct sim *s = watched(3, 0, &lease);
+    sim_hold_answers(s, bit(1));
+    s->server[0].wall_ms += 30000;
+    sim_advance(s, 1100);
+    CHECK_INT(s->core.guards[0].steps, 1);
+    CHECK_INT(letter(s, 0), MARKER_ADMITTED);
+    sim_hold_answers(s, 0);
+    sim_advance(s, 1100);
+    CHECK_INT(letter(s, 0), MARKER_STEPPED);
+    end(s, lease);
+}
+
+/* Nor one that comes too late. */
+static void a_step_is_not_open_for_long(void)
+{
+    rl_lease *lease;
+    struct sim *s = watched(3, bit(1), &lease);
+    s->server[0].wall_ms += 30000;
+    sim_advance(s, 7000);
+    s->server[1].refuses = 0;
+    probe_all(s);
+    sim_advance(s, 5000);
+    CHECK_INT(letter(s, 0), MARKER_ADMITTED);
+    CHECK(s->core.guards[0].suspect_ms > s->now_ms);
+    end(s, lease);
+}
+
+/* Others were faster: nothing is written. */
+static void others_have_written_it(void)
+{
+    rl_lease *lease;
+    struct sim *s = watched(3, 0, &lease);
+    sim_hold_answers(s, bit(1) | bit(2));
+    s->server[0].wall_ms += 30000;
+    sim_advance(s, 1100);                    /* noticed, but open */
+    struct marker m = sim_marker(s, 0, MAX_LEASE_MS);
+    m.state = MARKER_STEPPED;
+    sim_set_marker(s, 0, &m);
+    sim_hold_answers(s, 0);
+    sim_advance(s, 2000);
+    CHECK_INT(s->server[0].marks, 1);        /* which told of theirs */
+    CHECK_INT(s->server[0].marked, 0);
+    CHECK_INT(s->core.guards[0].suspect_ms, 0);
+    CHECK_INT(s->core.guards[0].state, RL_GUARD_QUARANTINED);
+    end(s, lease);
+}
+
+/* What was healed in a quarantine has gone, too: whatever its letter, and however little of it
+ * was counted before. */
+static void a_quarantine_begins_anew(void)
+{
+    for (const char *state = "nls"; *state; state++) {
+        for (int counted = 0; counted < 2; counted++) {
+            struct sim *s = sim_admitted(3, MAX_LEASE_MS);
+            struct marker m = sim_marker(s, 0, MAX_LEASE_MS);
+            test_note("%c, counted: %d", *state, counted);
+            m.state = *state;
+            m.observed_ms = counted * 20000;
+            sim_set_marker(s, 0, &m);
+            probe_all(s);
+            rl_lease *lease = sim_hold(s, "k", MAX_LEASE_MS);
+            sim_advance(s, 10000);
+            int64_t began_ms = s->server[0].began_ms;
+            s->server[0].wall_ms += 30000;
+            sim_advance(s, 2100);
+            CHECK_INT(s->core.guards[0].steps, 1);
+            CHECK(s->server[0].began_ms > began_ms + 10000);
+            CHECK_INT(observed_ms(s, 0), 0);
+            CHECK_INT(letter(s, 0), *state == 'n' ? 'l' : *state);
+            CHECK(!strncmp(s->server[0].marker, m.inc, MARKER_HEX));
+            end(s, lease);
+        }
+    }
+}
+
+/* Also by a quarantine that others had begun before, and that we learn of only now. */
+static void it_was_forgotten_before(void)
+{
+    rl_lease *lease;
+    struct sim *s = watched(3, 0, &lease);
+    struct marker m = sim_marker(s, 0, MAX_LEASE_MS);
+    m.state = MARKER_LOST;
+    memcpy(m.inc, "feed", 4);
+    sim_set_marker(s, 0, &m);
+    sim_advance(s, 10000);
+    s->server[0].wall_ms += 30000;
+    sim_advance(s, 2100);
+    CHECK_INT(letter(s, 0), MARKER_LOST);
+    CHECK(!strncmp(s->server[0].marker, m.inc, MARKER_HEX));
+    CHECK(s->now_ms - s->server[0].began_ms < 2100);
+    CHECK_INT(s->server[0].marked, 1);
+    CHECK_INT(s->core.guards[0].suspect_ms, 0);
+    end(s, lease);
+}
+
+/* It takes no writes now, so nobody knows which life of it this is: the step is kept. */
+static void a_step_is_written_when_the_life_is_known(void)
+{
+    rl_lease *lease;
+    struct sim *s = watched(3, 0, &lease);
+    s->server[0].wall_ms += 30000;
+    sim_hold_answers(s, bit(1) | bit(2));
+    sim_advance(s, 1100);
+    CHECK_INT(s->core.guards[0].steps, 1);
+    s->server[0].info = "-BUSY Redis is busy running a script.\r\n";
+    guard_demoted(&s->core, 0, s->now_ms);
+    sim_hold_answers(s, 0);
+    s->server[0].holds = 1;
+    sim_advance(s, 100);
+    CHECK_INT(s->core.guards[0].state, RL_GUARD_UNKNOWN);
+    for (int i = 0; i < 3; i++)
+        guard_visit(&s->core, i, s->now_ms);
+    CHECK(s->core.guards[0].suspect_ms > s->now_ms);
+    s->server[0].info = NULL;
+    s->server[0].holds = 0;
+    sim_advance(s, 2100);
+    CHECK_INT(letter(s, 0), MARKER_STEPPED);
+    end(s, lease);
+}
+
+/* ---- holders ---- */
+
+/* A hold with a lease of its own: without a step it asks nobody, and then once. */
+static void holds_ask_at_once(void)
+{
+    rl_lease *lease;
+    struct sim *s = watched(3, 0, &lease);
+    int64_t deadline_ms = lease->deadline_ms, until_ms = sim_key(s, 1, "k")->until_ms;
+    sim_clear_logs(s);
+    sim_advance(s, 3000);
+    sim_logs_are(s, "");
+    step_server(s, 0, 2 * MAX_LEASE_MS);     /* it has freed the key */
+    sim_advance(s, 1100);
+    CHECK_STR(s->server[1].log, "E");
+    CHECK_STR(s->server[2].log, "E");
+    CHECK_INT(lease->lost, RL_NOT_LOST);
+    CHECK_INT(lease->deadline_ms, deadline_ms);        /* nothing is longer for it */
+    CHECK_INT(sim_key(s, 1, "k")->until_ms, until_ms);
+    sim_advance(s, 3000);
+    CHECK_INT(sim_result(s, holder_extend(lease, MAX_LEASE_MS, s->now_ms)), RL_GRANTED);
+    sim_advance(s, 2000);
+    CHECK_STR(s->server[1].log, "EE");
+    end(s, lease);
+}
+
+/* Another server had lost the key before: now a majority has, and the holder is told. */
+static void holds_learn_of_a_loss(void)
+{
+    rl_lease *lease;
+    struct sim *s = watched(3, 0, &lease);
+    s->server[1].keys = 0;
+    sim_advance(s, 3000);
+    CHECK_INT(lease->lost, RL_NOT_LOST);
+    step_server(s, 0, 2 * MAX_LEASE_MS);
+    sim_advance(s, 1100);
+    CHECK_INT(lease->lost, RL_LOSS_FORGOTTEN);
+    end(s, lease);
+}
+
+static void who_cannot_extend_asks_nobody(void)
+{
+    struct sim *s = sim_admitted(3, MAX_LEASE_MS);
+    s->primitive.extend = -1;
+    rl_lease *lease = sim_hold(s, "k", MAX_LEASE_MS);
+    sim_advance(s, 2500);
+    sim_clear_logs(s);
+    step_server(s, 0, 30000);
+    sim_advance(s, 3000);
+    sim_logs_are(s, "");
+    CHECK(!lease->asks);
+    end(s, lease);
+}
+
 SUITE(steps, T(before_a_confirmation), T(before_the_last_vote), T(during_a_renewal), T(twice),
-      T(one_by_one));
+      T(one_by_one), T(a_majority_of_clocks_tells), T(a_step_back_is_nobodys), T(the_gap),
+      T(a_step_is_written_at_once), T(a_step_is_not_written_for_long), T(nor_into_a_marker_of_others),
+      T(only_clocks_of_since_then_tell), T(a_step_is_not_open_for_long),
+      T(others_have_written_it), T(a_quarantine_begins_anew),
+      T(it_was_forgotten_before), T(a_step_is_written_when_the_life_is_known), T(holds_ask_at_once),
+      T(holds_learn_of_a_loss), T(who_cannot_extend_asks_nobody));

@@ -77,13 +77,13 @@ static void read_replid(struct words *w, char *to)
 static void read_state(struct words *w, struct marker *m)
 {
     m->state = w->at < w->end ? *w->at : '\0';
-    if (m->state == MARKER_QUARANTINED || m->state == MARKER_ADMITTED)
+    if (m->state && strchr("nlsa", m->state))
         w->at++;
     else
         w->failed = 1;
 }
 
-/* Reads INC and "v3 ", as the texts of all versions begin. -1: this one does not. */
+/* Reads INC and "v4 ", as the texts of all versions begin. -1: this one does not. */
 static int read_version(struct words *w, char *inc)
 {
     read_hex(w, MARKER_HEX, inc);
@@ -114,9 +114,11 @@ enum marker_kind marker_parse(const char *text, size_t len, struct marker *out,
     out->max_lease_ms = read_number(&w, INT64_C(999999999999999));
     skip(&w, ' ');
     read_cluster(&w, out->cluster);
-    if (out->state == MARKER_QUARANTINED) {
+    if (out->state != MARKER_ADMITTED) {
         skip(&w, ' ');
         out->observed_ms = read_number(&w, INT64_C(999999999999999));
+        skip(&w, ' ');
+        out->at_ms = read_number(&w, INT64_C(999999999999999));
     }
     if (w.failed || w.at != w.end || len > MARKER_TEXT || !out->max_lease_ms) {
         memset(out, 0, sizeof(*out));
@@ -132,8 +134,6 @@ void marker_write(const struct marker *m, char *text)
     int len = snprintf(text, MARKER_MAX, "%s v%d %c %s %" PRId64 " %" PRId64 " %s", m->inc,
                        MARKER_VERSION, m->state, m->replid[0] ? m->replid : "-", m->db,
                        m->max_lease_ms, m->cluster);
-    if (m->state == MARKER_QUARANTINED)
-        len += snprintf(text + len, (size_t)(MARKER_MAX - len), " %" PRId64, m->observed_ms);
     assert(len > 0 && len <= MARKER_TEXT);
 }
 

@@ -28,6 +28,13 @@ enum objection {
     OTHER_MAX_LEASE
 };
 
+/* What becomes of a step of a node's clock (suspect.h). */
+enum step {
+    STEP_OURS,                    /* only this client counts no votes for a while */
+    STEP_OPEN,                    /* the other clocks will tell whose clock it was */
+    STEP_COUNTS                   /* it was the server's: it goes into the marker */
+};
+
 /* What is known of a node's right to vote (guard.h). */
 struct guard {
     int state;                    /* rl_guard */
@@ -38,21 +45,27 @@ struct guard {
     int no_evalsha;               /* EVALSHA is, by the answer to the last call */
     int twin;                     /* the server has voted under another address as well */
     int forgot;                   /* its life may not be the one that INFO told last */
-    int64_t until_ms;             /* QUARANTINED: until; 0: not begun yet */
-    char observed[MARKER_HEX + 1];      /* INC of that quarantine */
+    int begun;                    /* QUARANTINED: the marker says so, and counts */
+    int64_t seeded;               /* the last base that we took from clocks; 0: none */
 
     char marker[MARKER_MAX];      /* the text seen last; "#": one that cannot be shown */
     enum marker_kind kind;        /* what kind of text it is; UNSEEN: there is none yet */
     int version;                  /* MARKER_UNKNOWN: its version */
     struct marker fields;         /* MARKER_READ */
-    int64_t text_ms;              /* when the text was seen first ... */
-    int64_t seen_ms;              /* ... and last */
+    int64_t inc_ms;               /* when its INC was seen first, the text first ... */
+    int64_t text_ms;
+    int64_t seen_ms;              /* ... and the text last */
     int64_t marked_ms;            /* when we asked to replace it; 0: not yet */
     char want[MARKER_MAX];        /* the marker that the last call was to find */
 
     int64_t suspect_ms;           /* no votes before this time: the clock was stepped */
     int64_t step_ms;              /* the clock's last step ... */
-    int64_t stepped_ms;           /* ... was noticed at this time */
+    int64_t stepped_ms;           /* ... was noticed at this time ... */
+    int64_t asked_ms;             /* ... by a request sent at this time, */
+    int64_t stepped_at_ms;        /* ... when it said so by its clock */
+    enum step step;               /* whether the other clients are to know of it */
+    int64_t sampled_ms;           /* the last sample of the clock */
+    int64_t compared_ms;          /* when the last one soon after another was asked for */
     int steps;
     int64_t forward_ms;           /* sum of the recent steps forward */
     struct clock clock;
@@ -93,6 +106,13 @@ struct core {
     struct guard *guards;         /* n */
     const char *marker;           /* the key of the marker; NULL: no guard */
     const char *marker_script;
+    int tell;                     /* the script that asks for floors; -1: none */
+    struct rl_round *teaching;    /* a question about floors that nobody waits for */
+    int64_t taught_ms;            /* when the last one began */
+    char name[sizeof("redlock:") + 8];  /* of connections, with the hash of our list; with a
+                                     "!" for the ":" once a vote was counted */
+    int knows;                    /* we have seen these servers before: markers that a
+                                     majority had at once, or a majority of grants */
     const char *servers;          /* our list of servers, as in cluster.h */
     char hash[CLUSTER_HASH + 1];  /* the hash of that list */
     char cluster[RL_CLUSTER_MAX]; /* the name of the cluster, or the hash */

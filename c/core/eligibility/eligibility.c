@@ -88,7 +88,7 @@ void eligibility_explain(const struct core *core, int i, char *text)
  * begun it. */
 static int is_stuck(const struct guard *g)
 {
-    return g->state == RL_GUARD_QUARANTINED && g->no_eval && !g->until_ms;
+    return g->state == RL_GUARD_QUARANTINED && g->no_eval && !g->begun;
 }
 
 /* Milliseconds that are left of a quarantine: its whole length if it has not begun,
@@ -96,7 +96,8 @@ static int is_stuck(const struct guard *g)
 static int64_t quarantine_left_ms(const struct core *core, const struct guard *g,
                                   int64_t now_ms)
 {
-    return g->until_ms ? g->until_ms - now_ms : state_guard_ms(core);
+    int64_t whole_ms = state_guard_ms(core);
+    return g->begun ? whole_ms - g->fields.observed_ms - (now_ms - g->text_ms) : whole_ms;
 }
 
 /* Milliseconds until node i may vote; -1: unknown. */
@@ -134,6 +135,10 @@ void eligibility_report(const struct core *core, int i, rl_node_info *out, int64
     out->twin = g->twin;
     if (out->guard == RL_GUARD_QUARANTINED)
         out->guard_left_ms = node_left_ms(core, i, now_ms);
+    out->memory = g->begun ? g->fields.state : 0;
+    out->observed_ms = g->fields.observed_ms;
+    out->seeded = g->seeded;
+    out->named = core->name[0] && !strchr(core->name, ':');
     eligibility_explain(core, i, out->why);
     memcpy(out->cluster, g->fields.cluster, sizeof(out->cluster));
     if (g->suspect_ms > now_ms)
@@ -149,6 +154,15 @@ void eligibility_report(const struct core *core, int i, rl_node_info *out, int64
 static int64_t seconds(int64_t ms)
 {
     return (ms + 999) / 1000;
+}
+
+/* Why a node is in quarantine. */
+static const char *reason(const struct core *core, const struct guard *g)
+{
+    int state = g->begun ? g->fields.state : core->knows ? MARKER_LOST : MARKER_NEW;
+    return state == MARKER_NEW       ? "it has no memory of locks yet"
+           : state == MARKER_STEPPED ? "its clock was stepped"
+                                     : "it lost its memory and may have forgotten locks";
 }
 
 int eligibility_check(struct core *core, int i, int suspect_only, int64_t now_ms)
@@ -178,8 +192,11 @@ int eligibility_check(struct core *core, int i, int suspect_only, int64_t now_ms
         return g->refused;
     }
     int64_t left_ms = quarantine_left_ms(core, g, now_ms);
-    if (left_ms > 0)
-        node_refuse(nd, RL_GUARDED, "%" PRId64 " s left; new cluster? run redlock init",
+    if (left_ms > 0 && g->refused == RL_NOPERM && !g->begun)
+        node_refuse(nd, RL_GUARDED, "it has no vote, and this user may not admit it: see "
+                    "redlock check");
+    else if (left_ms > 0)
+        node_refuse(nd, RL_GUARDED, "%s; it votes in %" PRId64 " s", reason(core, g),
                     seconds(left_ms));
     else
         node_refuse(nd, RL_GUARDED, "its quarantine has ended; it may vote when a majority "

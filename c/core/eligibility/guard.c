@@ -7,11 +7,15 @@
 #include "core/eligibility/marking.h"
 #include "core/eligibility/eligibility.h"
 #include "node/health.h"
+#include "node/questions.h"
 
 enum {
     DEFAULT_MAX_LEASE_MS = 60000,
     TICK_MS = 1000,               /* between two looks at the nodes, with leases held */
-    PROGRESS_MS = 2000            /* between two notes on how far a quarantine is */
+    PROGRESS_MS = 2000,           /* between two notes on how far a quarantine is */
+    CUT_MS = 2,                   /* two times are cut to whole milliseconds */
+    LIVE_MS = 2000,               /* a marker that was read since is the present one */
+    NEW_MS = 5000                 /* of a quarantine, before rl_admit() may end it */
 };
 
 void guard_init(struct core *core, const char *key, const char *script,
@@ -27,6 +31,7 @@ void guard_join(struct core *core, const char *name, const char *servers)
 {
     core->servers = servers;
     cluster_hash(servers, core->hash);
+    snprintf(core->name, sizeof(core->name), "redlock:%.8s", core->hash);
     snprintf(core->cluster, sizeof(core->cluster), "%s", name ? name : core->hash);
 }
 
@@ -38,8 +43,6 @@ static void become(struct core *core, int i, enum rl_guard state)
     if (g->state != (int)state)
         core->node_changes++;
     g->state = (int)state;
-    if (state != RL_GUARD_QUARANTINED)
-        g->until_ms = 0;
 }
 
 static void disagree(struct core *core, int i, enum objection objection)
@@ -48,25 +51,6 @@ static void disagree(struct core *core, int i, enum objection objection)
     if (objection == OTHER_CLUSTER)
         core->refusing |= bit(i);
     become(core, i, RL_GUARD_DISAGREES);
-}
-
-/* The quarantine begins, once go_on() has replaced the marker. */
-static void begin(struct core *core, int i)
-{
-    core->guards[i].until_ms = 0;
-    become(core, i, RL_GUARD_QUARANTINED);
-}
-
-/* The marker shows that the server keeps its memory: sets until when we must see it. */
-static void observe(struct core *core, int i, int64_t now_ms)
-{
-    struct guard *g = &core->guards[i];
-    int64_t until_ms = now_ms + state_guard_ms(core) - g->fields.observed_ms;
-    if (g->state != RL_GUARD_QUARANTINED || !g->until_ms || until_ms < g->until_ms ||
-        strcmp(g->observed, g->fields.inc))
-        g->until_ms = until_ms;
-    memcpy(g->observed, g->fields.inc, sizeof(g->observed));
-    become(core, i, RL_GUARD_QUARANTINED);
 }
 
 /* True: the marker is of the server's present life, or that life is not known. */
@@ -84,19 +68,41 @@ static int of_this_cluster(const struct core *core, int i)
     return !strcmp(cluster, core->cluster) || !strcmp(cluster, core->hash);
 }
 
-/* Sets the node's state by the text seen last. */
-static void judge(struct core *core, int i, int64_t now_ms)
+/* The nodes whose markers, read since since_ms, were of this life and admitted, or in any
+ * state but NEW, a bit each. */
+static uint32_t seen(const struct core *core, int admitted, int64_t since_ms)
+{
+    uint32_t nodes = 0;
+    for (int i = 0; i < core->n; i++) {
+        const struct guard *g = &core->guards[i];
+        int fit = admitted ? g->state == RL_GUARD_ADMITTED
+                           : g->state == RL_GUARD_ADMITTED || (g->begun && g->fields.state != MARKER_NEW);
+        if (fit && core->nodes[i].state == NODE_READY && g->seen_ms >= since_ms)
+            nodes |= bit(i);
+    }
+    return nodes;
+}
+
+static void learn(struct core *core)
+{
+    core->knows |= state_majority(core, seen(core, 0, 0));
+}
+
+/* Sets the node's state by the text seen last. A quarantine that has not begun does so
+ * once go_on() has replaced the marker. */
+static void judge(struct core *core, int i)
 {
     struct guard *g = &core->guards[i];
     const struct marker *m = &g->fields;
     int64_t ours_ms = core->max_lease_ms;
-    int alive = of_this_life(core, i), pending = m->state == MARKER_QUARANTINED;
+    int alive = of_this_life(core, i), pending = m->state != MARKER_ADMITTED;
     g->objection = NO_OBJECTION;
+    g->begun = 0;
     core->refusing &= ~bit(i);
     if (g->kind == MARKER_UNKNOWN) {
         disagree(core, i, OTHER_VERSION);
     } else if (g->kind != MARKER_READ) {
-        begin(core, i);
+        become(core, i, RL_GUARD_QUARANTINED);
     } else if (m->db != core->nodes[i].config->db) {
         disagree(core, i, OTHER_DATABASE);
     } else if (!of_this_cluster(core, i)) {
@@ -107,12 +113,12 @@ static void judge(struct core *core, int i, int64_t now_ms)
     } else if (g->forgot) {
         become(core, i, RL_GUARD_UNKNOWN);
     } else if (!alive || m->max_lease_ms != ours_ms) {
-        begin(core, i);
-    } else if (pending) {
-        observe(core, i, now_ms);
+        become(core, i, RL_GUARD_QUARANTINED);
     } else {
-        become(core, i, RL_GUARD_ADMITTED);
+        g->begun = pending;
+        become(core, i, pending ? RL_GUARD_QUARANTINED : RL_GUARD_ADMITTED);
     }
+    learn(core);
 }
 
 void guard_saw(struct core *core, int i, const char *text, size_t len, int64_t now_ms)
@@ -132,6 +138,8 @@ void guard_saw(struct core *core, int i, const char *text, size_t len, int64_t n
     }
     if (len >= MARKER_MAX)        /* of another version */
         len = MARKER_TEXT;
+    if (g->kind != MARKER_READ || strncmp(g->marker, g->fields.inc, MARKER_HEX))
+        g->inc_ms = now_ms;
     if (strlen(g->marker) != len || memcmp(g->marker, text, len)) {
         memcpy(g->marker, text, len);
         g->marker[len] = '\0';
@@ -142,7 +150,7 @@ void guard_saw(struct core *core, int i, const char *text, size_t len, int64_t n
     g->seen_ms = now_ms;
     if (!core->marker)
         return;
-    judge(core, i, now_ms);
+    judge(core, i);
     if (g->state == RL_GUARD_ADMITTED)     /* an unchanged one clears no other error */
         g->refused = RL_OK;
 }
@@ -162,8 +170,7 @@ int guard_passed(struct core *core, int i, int64_t now_ms)
 static int observing(const struct core *core, int i)
 {
     const struct guard *g = &core->guards[i];
-    return core->marker && core->nodes[i].state == NODE_READY && !g->asked &&
-           g->state == RL_GUARD_QUARANTINED && g->until_ms;
+    return core->marker && core->nodes[i].state == NODE_READY && !g->asked && g->begun;
 }
 
 /* The nodes whose markers were seen, a bit each. */
@@ -190,23 +197,79 @@ static int may_admit(const struct core *core)
     return state_majority(core, known);
 }
 
+int guard_has_served(const struct core *core, int i)
+{
+    return observing(core, i) && core->guards[i].fields.observed_ms >= state_guard_ms(core) &&
+           may_admit(core) && !core->refusing;
+}
+
+/* NEW, if nobody is known to have used these servers. */
+static enum marker_state loss(const struct core *core, int i)
+{
+    const struct guard *g = &core->guards[i];
+    int was_new = g->kind == MARKER_NONE || (g->kind == MARKER_READ && of_this_life(core, i) &&
+                                             g->fields.state == MARKER_NEW);
+    return was_new && !core->knows ? MARKER_NEW : MARKER_LOST;
+}
+
+/* True: it is time to add to the text how long we have seen it. Of a hundred clients one
+ * does: the first that has read it just now. */
+static int progress_due(const struct core *core, int i, int64_t now_ms)
+{
+    const struct guard *g = &core->guards[i];
+    int64_t own_ms = now_ms - g->text_ms;
+    int ends = g->fields.observed_ms + own_ms >= state_guard_ms(core) + CUT_MS;
+    return (ends && own_ms >= TICK_MS) || (now_ms == g->seen_ms && own_ms >= PROGRESS_MS);
+}
+
+/* Has teach_look() called, once a second. */
+static void ask_for_floors(struct core *core, int64_t now_ms)
+{
+    int64_t at_ms = core->taught_ms + TICK_MS > now_ms ? core->taught_ms + TICK_MS : now_ms;
+    if (!core->teaching && (!core->health.at || core->health.due_ms > at_ms))
+        timer_set(&core->timers, &core->health, at_ms);
+}
+
 /* Writes what is due into the marker of node i, which is in quarantine. Begins it only
  * when a majority was heard: a server that we meet alone may have forgotten that it
  * belongs to another cluster. */
 static void go_on(struct core *core, int i, int64_t now_ms)
 {
     const struct guard *g = &core->guards[i];
-    if (!g->until_ms && state_majority(core, heard(core))) {
-        struct marker m = marking_new(core, i, MARKER_QUARANTINED);
-        marking_replace(core, i, &m, now_ms);
-    } else if (g->until_ms && now_ms >= g->until_ms && may_admit(core)) {
-        struct marker m = marking_in_state(g, MARKER_ADMITTED);
-        marking_replace(core, i, &m, now_ms);
-    } else if (g->until_ms && now_ms < g->until_ms && now_ms == g->seen_ms &&
-               now_ms - g->text_ms >= PROGRESS_MS) {
-        /* Only with a text read just now: of a hundred clients one does. */
-        marking_progress(core, i, now_ms);
+    if (!g->begun && state_majority(core, heard(core))) {
+        struct marker m = marking_new(core, i, loss(core, i));
+        marking_replace(core, i, &m, "", 0, now_ms);
+    } else if (g->begun && g->fields.state == MARKER_NEW && core->knows &&
+               !state_majority(core, seen(core, 1, now_ms - LIVE_MS))) {
+        marking_progress(core, i, MARKER_LOST, now_ms);
+    } else if (guard_has_served(core, i)) {
+        ask_for_floors(core, now_ms);
+    } else if (g->begun && g->fields.observed_ms < state_guard_ms(core) &&
+               progress_due(core, i, now_ms)) {
+        marking_progress(core, i, g->fields.state, now_ms);
     }
+}
+
+/* True: for all clients a whole quarantine has been left since the step of node i's clock.
+ * Both times are the server's: a text of before that we have not seen until now may have
+ * been counted by others for long. */
+static int step_settled(struct core *core, int i)
+{
+    struct guard *g = &core->guards[i];
+    if (!g->begun || g->fields.observed_ms > g->fields.at_ms - g->stepped_at_ms)
+        return 0;
+    g->step = STEP_OURS;
+    g->suspect_ms = 0;
+    return 1;
+}
+
+/* Begins a quarantine of node i, or begins it anew: what was healed there since may have
+ * gone, too. */
+static void write_step(struct core *core, int i, int64_t now_ms)
+{
+    const struct guard *g = &core->guards[i];
+    struct marker m = marking_in_state(g, g->begun ? g->fields.state : MARKER_STEPPED);
+    marking_replace(core, i, &m, "", 0, now_ms);
 }
 
 /* True: the marker is not of the list beside it, which was not read since. */
@@ -226,8 +289,12 @@ void guard_visit(struct core *core, int i, int64_t now_ms)
     if (node_look(nd, now_ms) || (g->forgot && node_look_at_life(nd, now_ms)) ||
         (list_is_old(core, i) && node_ask_servers(nd, now_ms)))
         marking_send(core, i);
-    if (core->marker && g->state == RL_GUARD_QUARANTINED && !g->asked && !core->refusing &&
-        marking_due(g, now_ms))
+    if (!core->marker || g->asked || core->refusing || !marking_due(g, now_ms))
+        return;
+    int known = g->begun || g->state == RL_GUARD_ADMITTED;
+    if (g->step == STEP_COUNTS && known && now_ms < g->suspect_ms && !step_settled(core, i))
+        write_step(core, i, now_ms);
+    else if (g->state == RL_GUARD_QUARANTINED)
         go_on(core, i, now_ms);
 }
 
@@ -235,27 +302,50 @@ void guard_leave(struct core *core, int64_t now_ms)
 {
     for (int i = 0; i < core->n; i++) {
         if (observing(core, i))
-            marking_progress(core, i, now_ms);
+            marking_progress(core, i, core->guards[i].fields.state, now_ms);
     }
 }
 
-void guard_admit(struct core *core, int force, int64_t seen_ms, int64_t now_ms)
+uint32_t guard_admissible(const struct core *core, int force, int64_t seen_ms)
 {
+    uint32_t nodes = 0;
+    int64_t least_ms = state_guard_ms(core) < NEW_MS ? state_guard_ms(core) : NEW_MS;
     for (int i = 0; i < core->n && core->marker; i++) {
         const struct guard *g = &core->guards[i];
         if (core->nodes[i].state != NODE_READY || g->objection == OTHER_VERSION)
             continue;
         /* A younger one may be of a server that has forgotten later grants. */
-        int same = g->until_ms && g->text_ms <= seen_ms;
+        int new = g->begun && g->fields.state == MARKER_NEW &&
+                  g->fields.observed_ms >= least_ms && g->inc_ms <= seen_ms;
         int forced = force && (g->state == RL_GUARD_QUARANTINED ||
                                g->state == RL_GUARD_DISAGREES);
-        struct marker m = g->until_ms || g->state == RL_GUARD_ADMITTED
-                              ? marking_in_state(g, MARKER_ADMITTED)
-                              : marking_new(core, i, MARKER_ADMITTED);
-        memcpy(m.cluster, core->cluster, sizeof(m.cluster));
-        if (forced || (same && g->state == RL_GUARD_QUARANTINED) ||
-            (g->state == RL_GUARD_ADMITTED && strcmp(g->fields.cluster, core->cluster)))
-            marking_replace(core, i, &m, now_ms);
+        int unnamed = g->state == RL_GUARD_ADMITTED && strcmp(g->fields.cluster, core->cluster);
+        nodes |= new || forced || unnamed ? bit(i) : 0;
+    }
+    return nodes;
+}
+
+struct marker guard_admission(struct core *core, int i)
+{
+    const struct guard *g = &core->guards[i];
+    struct marker m = g->begun || g->state == RL_GUARD_ADMITTED
+                          ? marking_in_state(g, MARKER_ADMITTED)
+                          : marking_new(core, i, MARKER_ADMITTED);
+    memcpy(m.cluster, core->cluster, sizeof(m.cluster));
+    return m;
+}
+
+void guard_counts_vote(struct core *core, int64_t now_ms)
+{
+    const char *words[] = {"CLIENT", "SETNAME", core->name};
+    char *sign = strchr(core->name, ':');
+    if (!core->marker || !sign)
+        return;
+    *sign = '!';
+    for (int i = 0; i < core->n; i++) {
+        if (core->nodes[i].state == NODE_READY &&
+            !node_request(&core->nodes[i], REQUEST_NAME, 3, words, NULL, now_ms))
+            core->want_write |= link_bit(i);
     }
 }
 
@@ -344,10 +434,11 @@ int guard_up(struct core *core, int i, int64_t now_ms)
     /* A server gives no marker while it loads its data. The marker that comes back with
      * the data is of its former life, and does not count. */
     if (core->marker && g->kind)
-        judge(core, i, now_ms);
+        judge(core, i);
     g->refused = g->no_eval = g->no_evalsha = 0;
     note_voter(core, i);
     node_ready(nd, now_ms);
+    learn(core);
     guard_visit(core, i, now_ms);
     return 1;
 }
@@ -362,7 +453,7 @@ int guard_answered(struct core *core, int i, const struct request *request, int6
             return 1;
         g->forgot = 0;
         if (core->marker && g->kind)
-            judge(core, i, now_ms);
+            judge(core, i);
         return is_master(nd);
     }
     int first = !g->kind;
@@ -390,7 +481,7 @@ void guard_demoted(struct core *core, int i, int64_t now_ms)
     struct node *nd = &core->nodes[i];
     core->guards[i].forgot = 1;
     if (core->marker && core->guards[i].kind)
-        judge(core, i, now_ms);
+        judge(core, i);
     if (nd->state == NODE_READY && node_look_at_life(nd, now_ms))
         marking_send(core, i);
 }
@@ -428,7 +519,7 @@ const char *guard_marker(struct core *core, int i, int acquire)
         return NULL;
     if (g->state == RL_GUARD_ADMITTED) {
         memcpy(g->want, g->marker, sizeof(g->want));
-    } else if (g->state == RL_GUARD_QUARANTINED && g->until_ms) {
+    } else if (g->begun) {
         struct marker m = marking_in_state(g, MARKER_ADMITTED);    /* by another client */
         marker_write(&m, g->want);
     } else {

@@ -4,15 +4,21 @@
  * held. A marker in that same memory (marker.h) shows the loss. Its state:
  *
  *   a  the server is admitted; every acquire checks the whole text
- *   p  the server is in quarantine, and has kept its memory since
+ *   n  in quarantine; who wrote it had never seen these servers: they may be new
+ *   l  in quarantine; it has lost its memory
+ *   s  in quarantine; it has its memory, but its clock was stepped (suspect.h)
  *
  * A marker that is gone, not ours, or of another life of the server means a restart, a
- * failover or a flush: the quarantine begins. A client that finds this writes p with a
- * new INC. A client that has seen this INC for max_lease * 1.01 + 1 s on its own clock
- * may write a. The time that other clients saw it counts as well: they add to the text
- * how long they saw it unchanged. A quarantined node still extends and releases, and gets
- * keys by healing: if it forgets them, its marker is gone as well, and the quarantine
- * begins anew.
+ * failover or a flush: the quarantine begins. A client that finds this writes n or l with
+ * a new INC. Clients that see it unchanged add to the text for how long: the smaller of
+ * what their clock says and what the server's says, so no single clock ends a quarantine.
+ * At max_lease * 1.01 + 1 s a client may write a, once it knows what the others know of
+ * fencing tokens (teach.h). A quarantined node still extends and releases, and gets keys
+ * by healing: if it forgets them, its marker is gone as well, and the quarantine begins
+ * anew.
+ *
+ * Who knows these servers (core->knows) writes l, and turns another's n into l: redlock
+ * init admits only n.
  *
  * Clients must agree on the servers, max_lease and the database: one with a shorter
  * max_lease would end quarantines too early. So a client admits a node only when it knows
@@ -24,9 +30,8 @@
 
 #include "core/base/state.h"
 
-/* key: of the marker, NULL: no guard; must outlive the core, like the script. The script
- * replaces KEYS[1] by ARGV[2] if it is ARGV[1], and returns the marker as it is then (see
- * lua/redlock/scripts/marker/set.lua). Both times are as in rl_options. */
+/* key: of the marker, NULL: no guard; must outlive the core, like the script
+ * (lua/redlock/scripts/marker/set.lua). Both times are as in rl_options. */
 void guard_init(struct core *core, const char *key, const char *script,
                 int64_t max_lease_ms, int64_t lease_ms);
 
@@ -75,10 +80,20 @@ int guard_nameless(struct core *core, int i, int64_t now_ms);
 void guard_arm_timer(struct core *core, int64_t now_ms);
 void guard_on_timer(struct core *core, int64_t now_ms);
 
+/* True: node i's quarantine is over, and it may be admitted now. */
+int guard_has_served(const struct core *core, int i);
+
+/* Call when a yes of a node counts: names the connections, so that redlock init finds out
+ * that somebody may hold something. */
+void guard_counts_vote(struct core *core, int64_t now_ms);
+
 /* Call when the client ends: notes in the markers how long it observed quarantines. */
 void guard_leave(struct core *core, int64_t now_ms);
 
-/* The first half of rl_admit(): sends what admits the nodes, or names their cluster. */
-void guard_admit(struct core *core, int force, int64_t seen_ms, int64_t now_ms);
+/* The nodes, a bit each, that rl_admit() admits, or gives the name of their cluster. */
+uint32_t guard_admissible(const struct core *core, int force, int64_t seen_ms);
+
+/* What is written into the marker of a node that rl_admit() admits. */
+struct marker guard_admission(struct core *core, int i);
 
 #endif

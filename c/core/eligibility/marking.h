@@ -11,8 +11,14 @@ void marking_send(struct core *core, int i);
 /* True: the marker may be replaced: once a second, and whenever its text has changed. */
 int marking_due(const struct guard *g, int64_t now_ms);
 
-/* Asks node i to replace the text that was seen. */
-void marking_replace(struct core *core, int i, const struct marker *want, int64_t now_ms);
+/* Asks node i to replace the text that was seen (lua/redlock/scripts/marker/set.lua).
+ * own_ms: for how long we have seen it, as text; "": a quarantine begins. base: the base of
+ * its floors; 0: none. */
+void marking_replace(struct core *core, int i, const struct marker *want,
+                     const char *own_ms, int64_t base, int64_t now_ms);
+
+/* Has node i, which is not guarded, take a base for its floors. */
+void marking_teach(struct core *core, int i, int64_t base, int64_t now_ms);
 
 /* A marker with a new INC. */
 struct marker marking_new(struct core *core, int i, enum marker_state state);
@@ -20,7 +26,8 @@ struct marker marking_new(struct core *core, int i, enum marker_state state);
 /* The marker that was seen, with another state. */
 struct marker marking_in_state(const struct guard *g, enum marker_state state);
 
-/* Adds to the text how long we have seen it unchanged: others continue from there. */
-void marking_progress(struct core *core, int i, int64_t now_ms);
+/* Adds to the text how long we have seen it unchanged: others continue from there. state:
+ * what the marker is in from then on. */
+void marking_progress(struct core *core, int i, int state, int64_t now_ms);
 
 #endif

@@ -5,7 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SECONDS_MAX = 12 };        /* digits: more are no time, and would overflow */
+enum {
+    SECONDS_MAX = 12,             /* digits: more are no time, and would overflow */
+    SOON_MS = 3000,               /* samples further apart do not tell when a step was */
+    TOGETHER_MS = 1500,           /* steps seen within that time may be our own clock's */
+    OPEN_MS = 5000                /* by then the other clocks have told, or never will */
+};
 
 /* By how much the node's clock was stepped forward while present leases may have been
  * granted. */
@@ -25,6 +30,60 @@ static int64_t majority_forward_ms(const struct core *core, int64_t now_ms)
     return -quorum_free_in_ms(back, core->n, quorum_size(core->n));
 }
 
+/* The nodes whose clocks, compared since node i's step was asked for, saw no such step. */
+static uint32_t steady(const struct core *core, int i)
+{
+    const struct guard *g = &core->guards[i];
+    uint32_t nodes = 0;
+    for (int k = 0; k < core->n; k++) {
+        const struct guard *other = &core->guards[k];
+        int stepped = other->steps && other->step_ms > 0 &&
+                      other->asked_ms >= g->asked_ms - TOGETHER_MS;
+        if (k != i && other->compared_ms >= g->asked_ms && !stepped)
+            nodes |= bit(k);
+    }
+    return nodes;
+}
+
+/* A step forward is the server's if a majority of all clocks saw none. Otherwise our own
+ * clock may have stood still, also together with that of a server beside us. */
+static void decide(struct core *core, int64_t now_ms)
+{
+    for (int i = 0; i < core->n; i++) {
+        struct guard *g = &core->guards[i];
+        if (g->step != STEP_OPEN)
+            continue;
+        if (core->marker && state_majority(core, steady(core, i))) {
+            g->step = STEP_COUNTS;
+            timer_set(&core->timers, &core->health, now_ms);
+        } else if (now_ms - g->stepped_ms > OPEN_MS) {
+            g->step = STEP_OURS;
+        }
+    }
+}
+
+/* Compares the clock of a server with ours. Returns by how much it was stepped. */
+static int64_t compare(struct core *core, int i, int64_t sent_ms, int64_t server_ms,
+                       int64_t now_ms)
+{
+    struct guard *g = &core->guards[i];
+    const char *run_id = core->nodes[i].info.run_id;
+    if (strcmp(g->run_id, run_id)) {           /* a restart, or another server */
+        g->clock.known = 0;
+        snprintf(g->run_id, sizeof(g->run_id), "%s", run_id);
+    }
+    int soon = g->clock.known && now_ms - g->sampled_ms <= SOON_MS;
+    int64_t tolerance_ms = quorum_drift_ms(core->lease_ms, core->drift_ppm);
+    int64_t step_ms = clock_sample(&g->clock, sent_ms, now_ms, server_ms,
+                                   core->drift_ppm, tolerance_ms);
+    g->sampled_ms = now_ms;
+    if (soon)
+        g->compared_ms = sent_ms;
+    if (soon && step_ms > 0)
+        g->step = STEP_OPEN;
+    return step_ms;
+}
+
 int64_t suspect_answered(struct core *core, int i, const struct request *request,
                      int64_t now_ms)
 {
@@ -35,24 +94,21 @@ int64_t suspect_answered(struct core *core, int i, const struct request *request
         return -1;
     char us[8] = "";
     memcpy(us, reply->second, reply->second_len);
-    int64_t server_ms = atoll(reply->text) * 1000 + atoll(us) / 1000;
-    const char *run_id = core->nodes[i].info.run_id;
-    if (strcmp(g->run_id, run_id)) {           /* a restart, or another server */
-        g->clock.known = 0;
-        snprintf(g->run_id, sizeof(g->run_id), "%s", run_id);
+    int64_t server_ms = atoll(reply->text) * 1000 + atoll(us) / 1000, lost_ms = -1;
+    int64_t step_ms = compare(core, i, request->sent_ms, server_ms, now_ms);
+    if (step_ms) {
+        int64_t before_ms = majority_forward_ms(core, now_ms);
+        g->forward_ms = forward_ms(core, i, now_ms) + (step_ms > 0 ? step_ms : 0);
+        g->step_ms = step_ms;
+        g->stepped_ms = now_ms;
+        g->asked_ms = request->sent_ms;
+        g->stepped_at_ms = server_ms;
+        g->steps++;
+        core->node_changes++;
+        if (core->n > 1 || core->marker)
+            g->suspect_ms = now_ms + state_guard_ms(core);
+        lost_ms = step_ms > 0 ? majority_forward_ms(core, now_ms) - before_ms : -1;
     }
-    int64_t tolerance_ms = quorum_drift_ms(core->lease_ms, core->drift_ppm);
-    int64_t step_ms = clock_sample(&g->clock, request->sent_ms, now_ms, server_ms,
-                                   core->drift_ppm, tolerance_ms);
-    if (!step_ms)
-        return -1;
-    int64_t before_ms = majority_forward_ms(core, now_ms);
-    g->forward_ms = forward_ms(core, i, now_ms) + (step_ms > 0 ? step_ms : 0);
-    g->step_ms = step_ms;
-    g->stepped_ms = now_ms;
-    g->steps++;
-    core->node_changes++;
-    if (core->n > 1 || core->marker)
-        g->suspect_ms = now_ms + state_guard_ms(core);
-    return step_ms > 0 ? majority_forward_ms(core, now_ms) - before_ms : -1;
+    decide(core, now_ms);
+    return lost_ms;
 }

@@ -1,5 +1,10 @@
 /* suspect.h - inside the core: nodes whose clock was stepped. Such a node may have
- * expired locks early. It gives no votes on an acquire until those locks have ended. */
+ * expired locks early. It gives no votes on an acquire until those locks have ended.
+ *
+ * A step forward that is certainly the server's, and was seen when it happened, is written
+ * into the marker (guard.h): then no client counts the server's votes, also those that
+ * start later. A step back frees nothing early; it, and what may be our own clock's, keeps
+ * only this client from counting them. */
 #ifndef SUSPECT_H
 #define SUSPECT_H
 

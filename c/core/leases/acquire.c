@@ -183,7 +183,10 @@ static int acquire_answered(struct rl_round *round, int i, int code,
     }
     if (vote->vote != RL_VOTE_YES)
         lease_refused(round->lease, i);
-    return guard_passed(round->core, i, now_ms);
+    int objection = guard_passed(round->core, i, now_ms);
+    if (vote->vote == RL_VOTE_YES && !objection)
+        guard_counts_vote(round->core, now_ms);
+    return objection;
 }
 
 /* ---- enough have answered ---- */
@@ -283,6 +286,7 @@ static int won(struct rl_lease *lease, const struct rl_round *round, int64_t now
         deadline_ms - now_ms < lease->core->options.min_validity_ms)
         return RL_EXPIRED;
     lease_confirmed(lease, round);
+    lease->core->knows = 1;
     if (lease_fenced(lease))
         fence_issue(lease, round);
     else if (round->token)

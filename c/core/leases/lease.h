@@ -57,6 +57,7 @@ struct rl_lease {
     struct rl_round *renewal;          /* the round under way */
     int orphan;                        /* the handle is gone */
     int hurried;                       /* a clock stepped during the renewal */
+    int asks;                          /* a clock stepped: asks the servers, if not kept */
     int failures;                      /* renewals without a majority, in a row */
     _Atomic int lost;                  /* why the lease is lost: rl_loss */
     int64_t promised_ms;               /* lost: release it then; 0: no such time */

@@ -24,7 +24,7 @@ void watchdog_schedule(struct rl_lease *lease)
     int64_t due_ms = lease->deadline_ms;
     if (lease->turn.at)
         timer_set(&core->pace.waiting, &lease->turn, due_ms);
-    if (lease->keep_ms && !lease->renewal) {
+    if ((lease->keep_ms || lease->asks) && !lease->renewal) {
         int64_t begin_ms = lease->turn.at ? pace_urgent_ms(lease) : lease->renew_ms;
         due_ms = begin_ms < due_ms ? begin_ms : due_ms;
     }
@@ -171,6 +171,7 @@ int watchdog_delays(struct rl_lease *lease, int64_t now_ms)
 static void renewed(struct rl_lease *lease, int outcome, int64_t now_ms)
 {
     lease->renewal = NULL;
+    lease->asks = 0;
     if (!lease->keep_ms || lease->state != LEASE_HELD)
         return;
     if (outcome == RL_GRANTED) {
@@ -303,7 +304,7 @@ static void begin(struct rl_lease *lease, int64_t now_ms)
     if (now_ms >= lease->hold_until_ms)
         lease->keep_ms = 0;
     timer_clear(&lease->core->timers, &lease->timer);    /* a renewal ends before its lease */
-    if (lease->keep_ms)
+    if (lease->keep_ms || lease->asks)
         renew(lease, now_ms);
     watchdog_schedule(lease);
 }
@@ -314,7 +315,7 @@ void watchdog_on_timer(struct rl_lease *lease, int64_t now_ms)
         expire(lease, now_ms);
         return;
     }
-    if (lease->keep_ms && !lease->renewal && now_ms >= lease->renew_ms &&
+    if ((lease->keep_ms || lease->asks) && !lease->renewal && now_ms >= lease->renew_ms &&
         !pace_waits(lease, now_ms))
         begin(lease, now_ms);
     else
@@ -339,6 +340,7 @@ void watchdog_hurry(struct core *core, int64_t lost_ms, int64_t now_ms)
     for (struct rl_lease *lease = core->held; lease; lease = lease->next) {
         lease->deadline_ms -= lost_ms;
         lease->renew_ms = now_ms;
+        lease->asks = lease->primitive.extend >= 0 && !lease->lost;
         lease->hurried = lease->renewal != NULL;
         watchdog_schedule(lease);
     }

@@ -132,6 +132,12 @@ struct rl_round {
     int64_t lease_ms;                  /* the lease asked for */
     uint32_t agreed;                   /* the majority that gave the same answer */
 
+    /* For floors (teach.c) */
+    uint32_t pupils;                   /* nodes that may be given a base */
+    int64_t seen_ms;                   /* admits what guard_admissible() says; -1: nothing */
+    uint32_t admits;                   /* these */
+    int force;
+
     /* For fencing tokens (fence.c) */
     int64_t token;                     /* what a majority must witness or confirm; 0: not
                                           known yet */

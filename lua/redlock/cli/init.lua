@@ -3,25 +3,24 @@ local args = require "redlock.cli.args"
 local config = require "redlock.cli.config"
 local json = require "redlock.text.json"
 local report = require "redlock.cli.report"
-local stay = require "redlock.cli.stay"
+local restart_guard = require "redlock.servers.restart_guard"
 
 local _M = { usage = "init ", summary = "let a brand-new set of servers vote at once",
     flags = {
         { "--force", nil, "admit every server that answers, without these checks, even with "
             .. "another max_lease. Only when nobody can hold a lock: stop all clients, and wait "
-            .. "for the longest lease", short = "-f" },
-        { "--wait", nil, "wait until all servers are up and vote, even if that takes a quarantine",
-            short = "-w" } } }
+            .. "for the longest lease", short = "-f" } } }
 
 _M.help = [[
-redlock init [--force] [--wait]
+redlock init [--force]
 
 Lets a brand-new set of servers vote at once. Without this command a new server first goes through
 a quarantine of max_lease * 1.01 + 1 s, because a server without memory may have forgotten locks
-that are still held.
+that are still held. Takes 5 to 8 s, in which programs that knew these servers say so.
 
-All servers must be up, and none of them may have been admitted before. If all of them have been,
-init changes nothing, but with --cluster it gives the servers that name.
+All servers must be up and new, and no program that has used them may be connected: run it only for
+servers that were never used. It cannot know about programs that are cut off or paused. If all
+servers vote already, init changes nothing, but with --cluster it gives them that name.
 
 FLAGS
 
@@ -35,21 +34,12 @@ function _M.main(given, names)
         args.fail "init takes no names"
     end
     local client = config.client(given)
-    local ok, err, signo
-    local function init()
-        ok, err = client:init { force = given["--force"] }
-    end
-    if given["--wait"] then
-        local found, why
-        found, why, signo = stay.until_all_vote(client, init)
-        ok, err = found and found.voting == #found, why or err
-    else
-        init()
+    local ok, err = client:open()
+    if ok then
+        ok, err = restart_guard.init(client, given["--force"], report.note)
     end
     client:close()
-    if signo then
-        return 128 + signo
-    elseif not ok then
+    if not ok then
         report.note(report.error(err))
         return FAILED
     end

@@ -1,9 +1,9 @@
 --- Waits with the servers until they vote: quarantines advance only while a client is connected.
 
-local floors = require "redlock.servers.floors"
 local node_codes = require "redlock.runtime.node_codes"
 local process = require "redlock.cli.process"
 local report = require "redlock.cli.report"
+local rounds = require "redlock.runtime.rounds"
 
 local _M = {}
 
@@ -74,49 +74,30 @@ function _M.until_all_vote(client, act)
     end
 end
 
--- Whether a voting server lacks floors, or did not answer in time. If no server answers, this user
--- may not look, and cannot teach any.
+-- Whether a voting server has no floors.
 local function lacks_floors(rows)
-    local said, lacking = false, false
     for _, row in ipairs(rows) do
-        said = said or row.floors ~= nil
-        lacking = lacking or row.verdict ~= "error" and row.floors ~= floors.BUCKETS
-    end
-    return said and lacking
-end
-
-local function is_denied(err)
-    for _, row in ipairs(err.nodes or {}) do
-        if row.code == "noperm" then
+        if row.verdict ~= "error" and row.floors == "none" then
             return true
         end
     end
-    return err.code ~= "no_quorum"
+    return false
 end
 
---- Waits until all servers vote and know all floors of fencing tokens; has the others teach those
--- that lack some.
+--- Waits until all servers vote and know the floors of fencing tokens, which the others teach them.
 -- @param client  of the servers
 -- @return what until_all_vote() returns
 function _M.until_ready(client)
-    local lock = client:getFencedLock "check"
     while true do
         local found, err, signo = _M.until_all_vote(client)
         if not found or not lacks_floors(found) then
             return found, err, signo
         end
-        local guessed, why = floors.teach(lock)
-        if guessed and guessed > 0 then
-            report.note(("%d of %d floors of fencing tokens were guessed from the clock, because "
-                .. "too few servers knew them (normal for new servers)"):format(guessed,
-                floors.BUCKETS))
-        elseif not guessed and (is_denied(why) or found.voting < found.quorum) then
-            report.note("floors of fencing tokens were not taught: " .. report.error(why))
-            return found
-        end
-        signo = _M.pause(guessed and 0 or PAUSE)
-        if signo then
-            return nil, nil, signo
+        if rounds.teach(client) then
+            found, err = client:check()
+            if not found or lacks_floors(found) then
+                return found, err
+            end
         end
     end
 end

@@ -60,8 +60,7 @@ end
 function _M.say(client, name, refusal)
     local left = restart_guard.left(client)
     if left then
-        report.note(("waiting until enough servers vote, %.0f s; new cluster? run redlock init")
-            :format(math.ceil(left)))
+        report.note(("waiting until enough servers vote, %.0f s"):format(math.ceil(left)))
         return
     end
     local holder, err

@@ -86,7 +86,6 @@ function _M.new(opts, from)
         waiting = 0,             -- how many calls are in them
         yield_until = expiring_set.new(handover.YIELD_MAX), -- kind:name left to others first
         used = false,            -- whether an attempt was made
-        unseeded = {},           -- buckets of fenced locks whose floors are to be asked for
         closed = false,
     }, Client)
     self.host.accept(opts)
@@ -148,6 +147,7 @@ local function core_options(o)
         end
     end
     restart_guard.configure(settings, o)
+    floors.configure(settings)
     return settings
 end
 

@@ -171,6 +171,9 @@ local function look_at_node(self, row, was)
         self:emit { type = "node_suspect", node = node, step = row.step,
             left = row.suspect_left }
     end
+    if row.seeded ~= (was.seeded or 0) then
+        self:emit { type = "fence_seeded", node = node, floor = row.seeded }
+    end
     for _, found in ipairs(row.ready and row.findings or {}) do
         if not TOLD[found.kind] then
             self:warn_once(node, found)

@@ -66,22 +66,12 @@ local fenced = primitive.new {
     settle = plain_lock.settle_script,
     asks = {
         current = { script "fenced.current" },
-        floor = { script("fenced.run", "fenced.floor") },
-        seed = { script("fenced.run", "fenced.seed") },
         announce = { script "election.announce" },
         look = { script "election.look" },
         retire = { script "election.retire" },
     },
     keys = keys,
     args = args,
-    -- before: called ahead of an attempt, which finds unseeded servers by itself
-    unseeded = function(view, op, within, before)
-        local bucket = bucket_of(view)
-        if before and not view.client.unseeded[bucket] then
-            return true
-        end
-        return floors.seed(view, bucket, op, within)
-    end,
     channel = primitive.channel,
     methods = methods,
 }

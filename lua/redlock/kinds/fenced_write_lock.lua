@@ -40,13 +40,10 @@ local fenced = primitive.new {
     force = writing.force_script,
     settle = writing.settle_script,
     asks = {
-        floor = { script("fenced.run", "fenced.floor") },
-        seed = { script("fenced.run", "fenced.seed") },
         open = { script "rw.open" },
     },
     keys = fenced_lock.keys,
     args = args,
-    unseeded = fenced_lock.unseeded,
     channel = primitive.channel,
     gave_up = function(view)
         question.say(view.client, { primitive = view.primitive, script = "open",

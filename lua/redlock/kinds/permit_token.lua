@@ -10,7 +10,6 @@
 local asking = require "redlock.lock.asking"
 local errors = require "redlock.runtime.errors"
 local fenced_lock = require "redlock.kinds.fenced_lock"
-local floors = require "redlock.servers.floors"
 local lock = require "redlock.lock.lock"
 local rounds = require "redlock.runtime.rounds"
 local script_text = require "redlock.runtime.script_text"
@@ -27,11 +26,9 @@ local ROUNDS = 5            -- others may raise counters meanwhile, and floors m
 _M.asks = {
     count = { script_text.read(SLOTS .. "memory", FENCED .. "counter", SLOTS .. "count"),
         guarded = true },
-    floor = { script_text.read(FENCED .. "run", FENCED .. "floor") },
-    seed = { script_text.read(FENCED .. "run", FENCED .. "seed") },
 }
 
--- @return the counter of a majority, or nil; the largest counter; whether a server has no floor
+-- @return the counter of a majority, or nil; the largest counter; whether a server has no base
 local function read(answers)
     local token, most, unseeded = nil, 0, false
     for i = 1, #answers do
@@ -63,7 +60,7 @@ local function count(permit, hold)
         if token then
             return token
         elseif unseeded then
-            floors.seed(permit, args[4])
+            rounds.teach(client)
         end
         args[3] = format("%.0f", most)
     end

@@ -43,7 +43,6 @@ for _, list in ipairs { OF_A_LEASE, QUESTIONS, FUNCTIONS, HOOKS } do
 end
 
 -- Further fields, for the library's own kinds:
---   unseeded   function(lock, ...): gives servers the floors that they lack (attempt.lua)
 --   knows_run  true: its scripts get the server's run_id, and its acquire and import check the
 --              restart guard's marker themselves (rl_primitive)
 --   rivals     true: other kinds of locks exclude this one under the same name
@@ -54,7 +53,7 @@ end
 --   extend_many  a script that extends many of them at once (rl_primitive)
 --   places     true: waiters of the local queue have places in the servers' queue, too
 --   everywhere  true: attempts of waiters go to all servers, also after split votes
-local OWN = { unseeded = true, knows_run = true, rivals = true, waits = true, names = true,
+local OWN = { knows_run = true, rivals = true, waits = true, names = true,
     within = true, places = true, everywhere = true, unlabelled = true, extend_many = true }
 for field in pairs(FIELDS) do
     OWN[field] = true
@@ -193,7 +192,7 @@ local function make(def)
         methods = {} }, Primitive)
     read_scripts(self, def)
     read_rule(self, def)
-    for _, fields in ipairs { FUNCTIONS, HOOKS, { "unseeded", "names" } } do
+    for _, fields in ipairs { FUNCTIONS, HOOKS, { "names" } } do
         for _, field in ipairs(fields) do
             if def[field] ~= nil then
                 self[field] = validate.is_function("primitive." .. field, def[field])

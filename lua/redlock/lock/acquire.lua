@@ -30,7 +30,7 @@
 --   round        of the last attempt, which failed; nil: it could not even start
 --   outcome      the error code of that attempt
 --   guarded      seconds until quarantines let a majority vote, or nil
---   seeding      the error of the primitive's unseeded(), or nil
+--   lesson       what rounds.teach() returned, or nil
 --   sleeps       what waking.lua knows of its sleeps between two attempts; nil: there was none
 --   votes        what votes.lua knows of its attempts that split the votes; empty: there was none
 --
@@ -137,7 +137,7 @@ local function failure(call, code)
     elseif code == "expired" and least > 0 then
         text = format("less than min_validity, %g s, was left of it", least)
     end
-    local err = rounds.failure(lock.client, lock, attempt.take_round(call), call.seeding)
+    local err = rounds.failure(lock.client, lock, attempt.take_round(call), call.lesson)
     if split or held then
         err.code = split and "no_quorum" or "held"
     end

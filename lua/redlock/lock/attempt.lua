@@ -3,7 +3,7 @@
 local hooks = require "redlock.lock.hooks"
 local rounds = require "redlock.runtime.rounds"
 
-local max, next, huge = math.max, next, math.huge
+local max, huge = math.max, math.huge
 
 local _M = {}
 
@@ -71,7 +71,7 @@ local function ask(call)
     return rounds.acquire(call, request_of(call))
 end
 
---- Begins an attempt for a future, of a primitive without unseeded().
+--- Begins an attempt for a future.
 -- @return the round, or nil
 function _M.begin(call)
     return rounds.begin_acquire(call, request_of(call))
@@ -89,22 +89,15 @@ local function time_left(call)
     return call.ends < huge and max(call.ends - call.now, 0) or nil
 end
 
--- Asks for a lock with fencing tokens. Servers that lost their counters learn them first.
+-- Asks for a lock; once more if servers had to learn first which fencing tokens they counted.
 -- @return as rounds.acquire
-local function ask_seeded(call)
-    local lock, place = call.lock, call.place
-    local unseeded = lock.primitive.unseeded
-    if next(lock.client.unseeded) ~= nil then
-        unseeded(lock, place, time_left(call), true)
-        call.now = lock.client.now()
-    end
+local function ask_taught(call)
     local handle, round = ask(call)
     if handle or not rounds.is_unseeded(round) then
         return handle, round
     end
-    local seeded
-    seeded, call.seeding = unseeded(lock, place, time_left(call))
-    if not seeded or time_left(call) == 0 then
+    call.lesson = rounds.teach(call.lock.client, call.place, time_left(call))
+    if not call.lesson or time_left(call) == 0 then
         return nil, round
     end
     rounds.free(round)
@@ -127,8 +120,7 @@ end
 --- Makes one attempt. If it raises (Ctrl-C), the lease stays in call.lease_out.
 -- @return as decided()
 function _M.make(call)
-    local request = call.lock.primitive.unseeded and ask_seeded or ask
-    return _M.took(call, request(call))
+    return _M.took(call, ask_taught(call))
 end
 
 --- Registers the lease `handle` of an attempt, or keeps the round of a failed one (nil).

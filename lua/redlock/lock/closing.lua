@@ -73,7 +73,7 @@ function _M.done(lock, hold, ok, told, more)
     handover.released(lock, ok and told or 0, hold)
     if ok then
         if more then         -- so that the next attempt finds their counters mended
-            lock.primitive.unseeded(lock)
+            rounds.teach(client)
         end
         outcomes.released(client, hold)
         return true

@@ -9,6 +9,7 @@ local ffi_core = require "redlock.runtime.ffi"
 local ipairs, tonumber = ipairs, tonumber
 local ffi_new, ffi_string, format = ffi.new, ffi.string, string.format
 local band, lshift = bit.band, bit.lshift
+local concat, find = table.concat, string.find
 
 local _M = {}
 
@@ -170,34 +171,50 @@ end
 
 local SEEDING = "; a user of fenced locks needs all ACL rules that examples/access/README.md lists"
 
--- Explains why a node is still unseeded: the user lacks permission, or its floor is out of range.
-local function explain(row, seeding)
-    if row.code == "unseeded" and seeding and seeding.code == "noperm" then
-        row.code, row.message = "noperm", seeding.message .. SEEDING
-    elseif row.code == "unseeded" and seeding and seeding.code == "unseeded" then
-        row.message = seeding.message
+-- The servers but the i-th that may know tokens and told nothing: a text; nil: all told.
+local function silent(lesson, i)
+    local labels = {}
+    for k, row in ipairs(lesson) do
+        labels[#labels + 1] = k ~= i and not row.vote and row.node or nil
     end
-    return row
+    return #labels > 0 and concat(labels, ", ") or nil
 end
 
-local function of_node(seeding, label)
-    for _, row in ipairs(seeding and seeding.nodes or {}) do
-        if row.node == label then
-            return row
-        end
+-- Explains why row i is still unseeded, by what rounds.teach() has returned.
+local function explain(row, lesson, i)
+    local told, may_know = lesson[i], silent(lesson, i)
+    if told.code == "noperm" then
+        row.code, row.message = "noperm", told.message .. SEEDING
+    elseif told.vote == 2 then
+        row.message = "it counts fencing tokens years ahead of every clock; if too few other "
+            .. "servers can correct it, delete redlock:{server}:floor on it"
+    elseif may_know then
+        row.message = format("it forgot the fencing tokens, and %s, which may know them, %s not "
+            .. "answer: start %s, or replace it by an empty server; plain locks work", may_know,
+            find(may_know, ", ", 1, true) and "do" or "does", may_know)
     end
+end
+
+--- What each node answered, or why it did not, as a list of { node, code, message, vote }.
+function _M.rows(client, round)
+    local rows, text = {}, ffi_new("char[?]", load().RL_TEXT_MAX)
+    for i = 1, client.size do
+        rows[i] = read_node(client, round, i, text)
+    end
+    return rows
 end
 
 --- The error of a round that is done, about a subject; nil: the round could not start. Frees the
--- round. seeding: the error of the primitive's unseeded(), or nil.
-function _M.failure(client, subject, round, seeding)
+-- round. lesson: what rounds.teach() returned before, or nil.
+function _M.failure(client, subject, round, lesson)
     if round == nil then
         return errors.new(client.closed and "closed" or "nomem", subject)
     end
-    local rows, text = {}, ffi_new("char[?]", load().RL_TEXT_MAX)
-    for i = 1, client.size do
-        local row = read_node(client, round, i, text)
-        rows[i] = explain(row, of_node(seeding, row.node))
+    local rows = _M.rows(client, round)
+    for i, row in ipairs(lesson and rows or {}) do
+        if row.code == "unseeded" then
+            explain(row, lesson, i)
+        end
     end
     local code = code_name(C.rl_round_outcome(round))
     C.rl_round_free(round)

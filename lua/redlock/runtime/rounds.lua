@@ -376,8 +376,23 @@ function _M.check(client)
     return learned(client, "check", conclude(client, "check", C.rl_check(client.core)))
 end
 
---- Admits the servers that are in the same quarantine as at `seen` (a time of client.now()); with
--- `force`, in any quarantine. Returns as check().
+--- Has the servers that know floors of fencing tokens teach those that have none. What it writes is
+-- there before anything that is asked later. within, op: as for acquire().
+-- @return a row for each server, as in errors, with `vote` (rl_teach()) where it answered; nil: the
+--   client is closed, or there is no memory
+function _M.teach(client, op, within)
+    local round = C.rl_teach(client.core, within and to_ms(within) or FOREVER_MS)
+    local done = wait(client, round, nil, op)
+    local rows = done and answers.rows(client, round) or nil
+    client.token_limit = nil         -- the clocks were looked at meanwhile
+    if round ~= nil then
+        C.rl_round_free(round)
+    end
+    return rows
+end
+
+--- Admits the servers that are new, and were at `seen` (a time of client.now()); with `force`, in
+-- any quarantine. Returns as check().
 function _M.admit(client, force, seen)
     return learned(client, "init", conclude(client, "init",
         C.rl_admit(client.core, force and 1 or 0, to_ms(seen))))

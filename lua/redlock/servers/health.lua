@@ -9,7 +9,7 @@ local quorum = require("redlock.runtime.limits").quorum
 local rounds = require "redlock.runtime.rounds"
 
 local ipairs, setmetatable, tonumber, tostring = ipairs, setmetatable, tonumber, tostring
-local format, rep = string.format, string.rep
+local char, format, rep = string.char, string.format, string.rep
 local concat, insert = table.concat, table.insert
 local max, abs, ceil = math.max, math.abs, math.ceil
 local ffi_string = ffi.string
@@ -61,6 +61,8 @@ local function read(client, i, info, text, since)
     if row.guard == "guarded" and info.guard_left_ms >= 0 then       -- negative: it is down
         row.guard_left = tonumber(info.guard_left_ms) / 1000
     end
+    row.memory = info.memory ~= 0 and char(info.memory) or nil
+    row.observed, row.seeded = tonumber(info.observed_ms) / 1000, tonumber(info.seeded)
     row.marker_code = info.marker_code ~= 0 and ffi_string(C.rl_code_name(info.marker_code))
         or nil
     row.unverified = info.unverified ~= 0
@@ -108,14 +110,22 @@ function _M.lacks(list, version, user)
     return list
 end
 
--- How long a server that may have forgotten locks cannot vote, and what to do.
-local function quarantine(options, left)
+-- Why a server is in quarantine, by the letter in its marker.
+local REASONS = {
+    n = "it has no memory of locks yet",
+    l = "it lost its memory (restart, failover or FLUSHALL), and locks that it forgot may be held",
+    s = "its clock was stepped",
+}
+
+-- How long a server in quarantine cannot vote, and what to do.
+local function quarantine(options, row)
+    local reason, left = REASONS[row.memory or "l"], row.guard_left
     if not left then
-        return " until it is back: it may have forgotten locks"
+        return " until it is back: " .. reason
     end
     local whole = options.max_lease * 1.01 + 1
-    return format(" for %d s: it may have forgotten locks (%d of %d s have passed; they count only "
-        .. "while a client is connected: redlock check --wait)", ceil(left), max(whole - left, 0),
+    return format(" for %d s: %s (%d of %d s have passed; they count only while a client is "
+        .. "connected: redlock check --wait)", ceil(max(left, 0)), reason, max(whole - left, 0),
         ceil(whole))
 end
 
@@ -141,8 +151,7 @@ local function findings_of(client, row, user)
     if EXPLAINED[row.guard] then
         found(row.guard, EXPLAINED[row.guard], "%s", row.why)
     elseif row.guard == "guarded" then
-        found("guarded", "error", "no votes%s; new cluster? run redlock init",
-            quarantine(client.options, row.guard_left))
+        found("guarded", "error", "no votes%s", quarantine(client.options, row))
     end
     if row.ready and row.marker_code then
         found("marker", row.guard == "unknown" and "error" or "warning", "its marker cannot be "
@@ -311,7 +320,7 @@ end
 -- ---- for people ------------------------------------------------------------------
 
 local COLUMNS = { "node", "verdict", "version", "role", "run_id", "uptime", "round trip",
-    "clock", "persistence", "eviction", "guard" }
+    "clock", "persistence", "eviction", "guard", "floors" }
 
 -- Servers report it in whole seconds.
 local function age(uptime)
@@ -324,7 +333,7 @@ local function cells(row)
     return { row.node, row.verdict, row.version or "-", row.role or "-", run_id,
         age(now.uptime), duration(now.round_trip),
         now.clock_offset and format("%+.3f s", now.clock_offset) or "-",
-        row.persistence or "-", row.eviction or "-", row.guard }
+        row.persistence or "-", row.eviction or "-", row.guard, row.floors or "-" }
 end
 
 local Report = {}
@@ -361,8 +370,18 @@ function Report:__tostring()
     return concat(out, "\n")
 end
 
+-- Whether all servers say that they have no memory yet.
+local function are_new(rows)
+    for _, row in ipairs(rows) do
+        if row.memory ~= "n" then
+            return false
+        end
+    end
+    return true
+end
+
 --- See client:check. more(client, rows, found) calls found(place, finding) for further findings,
--- and returns how many floors each node knows.
+-- and returns what each node knows of fencing tokens.
 function _M.check(client, more)
     local began = client.now()
     local ok, err = rounds.check(client)
@@ -379,6 +398,11 @@ function _M.check(client, more)
     end
     local rows = _M.rows(client, began, findings)
     rows.findings = _M.findings(client)
+    if are_new(rows) then
+        insert(rows.findings, { kind = "new", verdict = "warning", message = format("if no program "
+            .. "has used these servers in the last %d s: redlock init",
+            ceil(client.options.max_lease)) })
+    end
     rows.quorum, rows.source = quorum(#rows), client.from.source
     local voting, warned = 0, #rows.findings > 0
     for i, row in ipairs(rows) do

@@ -4,21 +4,27 @@
 -- checks a marker in that memory (scripts/marker/check.lua) in the same atomic step; the core keeps
 -- the quarantines and admits servers (scripts/marker/set.lua, guard.h).
 
+local ffi = require "ffi"
 local errors = require "redlock.runtime.errors"
 local health = require "redlock.servers.health"
+local question = require "redlock.runtime.question"
 local quorum = require("redlock.runtime.limits").quorum
 local rounds = require "redlock.runtime.rounds"
 local script_text = require "redlock.runtime.script_text"
 
 local ipairs, tonumber = ipairs, tonumber
-local format, match, gsub, concat = string.format, string.match, string.gsub, table.concat
+local ceil, max, min = math.ceil, math.max, math.min
+local format, gmatch, gsub, match = string.format, string.gmatch, string.gsub, string.match
+local concat, insert = table.concat, table.insert
 
 local _M = {}
 
 --- The key of a server's marker. Keys that belong to no lock are redlock:{server}:<kind>.
 _M.KEY = "redlock:{server}:marker"
 
-local ATTEMPTS = 3            -- of init: other clients may set markers at the same time
+-- Of init, in seconds: how long servers must have been observed (NEW_MS of guard.c), how long it
+-- waits for that, and the pause between two looks.
+local NEW, WITHIN, PAUSE = 5, 8, 0.2
 
 -- In one line.
 local CHECK = gsub(gsub(script_text.read "redlock.scripts.marker.check", "%-%-[^\n]*", ""), "%s+",
@@ -55,43 +61,92 @@ local function list(rows)
     return concat(labels, ", ")
 end
 
--- Groups the rows: admitted, guarded, disagrees, unknown, absent.
-local function sort_out(rows)
-    local by = { admitted = {}, guarded = {}, disagrees = {}, unknown = {}, absent = {} }
-    by.unverified = by.admitted
+-- Groups the rows: admitted; in quarantine by the letter in their marker: n, l, s, or young (not
+-- begun, or not observed for long enough); disagrees, unknown, absent.
+local function sort_out(client, rows)
+    local by = { admitted = {}, n = {}, l = {}, s = {}, young = {}, disagrees = {}, unknown = {},
+        absent = {} }
+    local enough = min(NEW, client.options.max_lease * 1.01 + 1)
     for _, row in ipairs(rows) do
-        local kind = row.ready and by[row.guard] or by.absent
-        kind[#kind + 1] = row
+        local group = not row.ready and "absent" or row.guard == "unverified" and "admitted"
+            or row.guard ~= "guarded" and row.guard or row.memory or "young"
+        if group == "n" and row.observed < enough then
+            group = "young"
+        end
+        insert(by[group], row)
     end
     return by
 end
 
-local HOW = " redlock init --force admits what is there at once; only when nobody can hold a lock"
-
--- Why servers must not be admitted at once: an error, or nil. Where all are admitted they may get
--- a name.
-local function objection(by, rows)
-    local text
-    if #by.absent == #rows then
-        return errors.new("no_quorum", "init", health.complaints(rows))
-    elseif #by.unknown > 0 then
-        return errors.new("config", format("init: %s: %s", list(by.unknown),
-            by.unknown[1].remedy or "no answer about the marker"))
-    elseif #by.disagrees > 0 then
-        text = format("init: %s: %s.", by.disagrees[1].node, by.disagrees[1].why)
-    elseif #by.absent > 0 then
-        text = format("init: a new cluster is all up, but %s %s not.", list(by.absent),
-            #by.absent == 1 and "is" or "are")
-    elseif #by.admitted > 0 and #by.guarded > 0 then
-        text = format("init: %s %s admitted already, so this cluster is not new; %s will be "
-            .. "after its quarantine, by whoever uses it.", list(by.admitted),
-            #by.admitted == 1 and "is" or "are", list(by.guarded))
-    end
-    return text and errors.new("config", text .. HOW)
+local function refusal(...)
+    return errors.new("config", "init: " .. format(...))
 end
 
-local function no_quorum(rows)
-    return nil, errors.new("no_quorum", "init", health.complaints(rows))
+local function votes_in(row)
+    return row.guard_left and format("It votes in %d s by itself (redlock check --wait)",
+        ceil(max(row.guard_left, 0))) or "It votes by itself when a program is connected"
+end
+
+-- Why servers must not be admitted: an error, or nil; and whether that may pass soon.
+local function objection(by, rows, force)
+    local function are(group)
+        return #group == 1 and "is" or "are"
+    end
+    if #by.absent == #rows then
+        return errors.new("no_quorum", "init", health.complaints(rows))
+    elseif force then
+        return nil
+    elseif #by.unknown > 0 then
+        return refusal("%s: %s", list(by.unknown),
+            by.unknown[1].remedy or "no answer about the marker")
+    elseif #by.disagrees > 0 then
+        return refusal("%s: %s", by.disagrees[1].node, by.disagrees[1].why)
+    elseif #by.absent > 0 then
+        return refusal("a new cluster is all up, but %s %s not", list(by.absent), are(by.absent))
+    elseif #by.l > 0 then
+        return refusal("%s lost its memory, and a program that knew it was running: it is not "
+            .. "new. %s", by.l[1].node, votes_in(by.l[1]))
+    elseif #by.s > 0 then
+        return refusal("the clock of %s was stepped: it is not new. %s", by.s[1].node,
+            votes_in(by.s[1]))
+    elseif #by.young > 0 then
+        return refusal("%s %s not been observed for long enough: is the user allowed to write "
+            .. "redlock:{server}:marker? %s", list(by.young), #by.young == 1 and "has" or "have",
+            votes_in(by.young[1])), true
+    elseif #by.admitted > 0 and #by.n > 0 then
+        return refusal("%s %s admitted already, so this cluster is not new. %s: %s",
+            list(by.admitted), are(by.admitted), by.n[1].node, votes_in(by.n[1])), true
+    end
+end
+
+-- Why programs that are connected keep servers from being admitted: an error, or nil.
+local function beside(client, rows)
+    local asked, info = {}, ffi.new "rl_node_info"
+    for i, row in ipairs(rows) do
+        asked[#asked + 1] = row.ready and { place = i, clients = true } or nil
+    end
+    for k, said in ipairs(question.ask_each(client, asked)) do
+        local hosts, count, seen, place = 0, 0, {}, asked[k].place
+        rounds.load().rl_node_get_info(client.core, place - 1, info)
+        if said.code then
+            return refusal("%s does not show who uses it (%s): allow CLIENT LIST to this user "
+                .. "(+client|list)", client.options.nodes[place].label, said.message or said.code)
+        end
+        for line in gmatch(said.data, "[^\n]+") do
+            local host = match(line, " addr=(%S+):%d+ .* name=redlock!")
+            if host then
+                count, hosts = count + 1, hosts + (seen[host] and 0 or 1)
+                seen[host] = true
+            end
+        end
+        count = count - info.named       -- ours
+        if count > 0 then
+            return refusal("%d connection%s of %d host%s use%s these servers: their programs may "
+                .. "hold locks. Wait until the servers vote by themselves (redlock check --wait), "
+                .. "or stop those programs", count, count == 1 and "" or "s", hosts,
+                hosts == 1 and "" or "s", count == 1 and "s" or "")
+        end
+    end
 end
 
 -- With the guard off: whether a majority is up.
@@ -124,51 +179,59 @@ local function look(client)
     return health.rows(client), client.now()
 end
 
---- See client:init.
-function _M.init(client, force)
-    -- A server that loses its memory after `seen` may forget a lock, once others are admitted.
-    local rows, seen = look(client)
-    if not rows then
-        return nil, seen
-    end
-    if not client.guarded then
-        if are_up(rows) then
-            return true
-        end
-        return no_quorum(rows)
-    end
-    local by = sort_out(rows)
-    if #by.guarded > 0 then       -- a quarantine begins once a majority was heard: look again
-        rows, seen = look(client)
-        if not rows then
-            return nil, seen
-        end
-        by = sort_out(rows)
-    end
-    if #by.admitted == #rows and not is_unnamed(client, by.admitted) then
+-- What keeps init from admitting now; see objection(). sent: it has admitted some before.
+local function judge(client, rows, force, sent)
+    local by = sort_out(client, rows)
+    local all = #by.admitted == #rows
+        or force and #by.admitted + #by.absent == #rows and #by.admitted >= quorum(#rows)
+    if all and not is_unnamed(client, by.admitted) then
         return true
     end
-    local err = not force and objection(by, rows)
-    if err then
-        return nil, err
+    local err, passes = objection(by, rows, force)
+    if sent and #by.admitted > 0 and #by.n > 0 and passes then       -- a count came between
+        err = nil
     end
-    for _ = 1, ATTEMPTS do
-        local ok
-        ok, err = rounds.admit(client, force, seen)
-        if not ok then
-            return nil, err
+    if not err and not all and not sent then
+        err = beside(client, rows)
+    end
+    return false, err, passes
+end
+
+--- See client:init. note: function(text), told why it waits; or nil.
+function _M.init(client, force, note)
+    local ends, sent, seen, told = client.now() + WITHIN, false, nil, not note
+    while true do
+        local rows, now = look(client)
+        if not rows then
+            return nil, now
+        elseif not client.guarded then
+            if are_up(rows) then
+                return true
+            end
+            return nil, errors.new("no_quorum", "init", health.complaints(rows))
         end
-        by = sort_out(health.rows(client))
-        if #by.guarded == 0 and #by.disagrees == 0 and #by.admitted >= quorum(#rows)
-            and not is_unnamed(client, by.admitted) then
+        local done, err, passes = judge(client, rows, force, sent)
+        if done then
             return true
+        elseif err and (not passes or client.now() >= ends) or sent and client.now() >= ends then
+            return nil, err or errors.new("no_quorum", "init", health.complaints(rows))
+        elseif not err then
+            -- A server that loses its memory after `seen` may forget a lock once others vote.
+            seen = seen or now
+            sent = true
+            local ok, why = rounds.admit(client, force, seen)
+            if not ok then
+                return nil, why
+            end
+        else
+            if not told then
+                note(format("waiting up to %d s until programs that knew these servers would have "
+                    .. "come back", WITHIN))
+                told = true
+            end
+            rounds.sleep(client, PAUSE)
         end
     end
-    err = not force and #by.admitted >= quorum(#rows) and objection(by, rows)
-    if err then
-        return nil, err
-    end
-    return no_quorum(health.rows(client))
 end
 
 --- Seconds until a majority may vote, if only quarantines or clock steps prevent it; else nil.

@@ -91,7 +91,7 @@ function _M.try(client, rows, found)
 end
 
 --- Counts the connections of clients with another list of servers, where CLIENT LIST is allowed:
--- their connections are named redlock:LIST. asked, found: as for try().
+-- their connections are named redlock:LIST, or redlock!LIST. asked, found: as for try().
 function _M.count_strangers(client, asked, found)
     local info = ffi.new "rl_node_info"
     load().rl_node_get_info(client.core, 0, info)
@@ -99,7 +99,7 @@ function _M.count_strangers(client, asked, found)
     for k, said in ipairs(question.ask_each(client, asked)) do
         local n, hosts, seen = 0, 0, {}
         for line in gmatch(said.data or "", "[^\n]+") do
-            local theirs = match(line, " name=redlock:(%x%x%x%x%x%x%x%x) ")
+            local theirs = match(line, " name=redlock[:!](%x%x%x%x%x%x%x%x) ")
             if theirs and theirs ~= list then
                 local host = match(line, " addr=(%S+):%d+ ") or "?"
                 n, hosts, seen[host] = n + 1, hosts + (seen[host] and 0 or 1), true

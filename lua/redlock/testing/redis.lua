@@ -22,6 +22,7 @@ local loadstring, setfenv, setmetatable, pcall, concat = loadstring, setfenv, se
 local _M = {}
 
 local ANSWERED, MANY, OK, NOT_INTEGER = store.ANSWERED, store.MANY, store.OK, store.NOT_INTEGER
+local sort = table.sort
 local upper, integer, find, write = store.upper, store.integer, store.find, store.write
 local bulk, commands, command = store.bulk, store.commands, store.command
 
@@ -45,6 +46,7 @@ function _M.new(clock, reply, id)
         scripts = {},            -- sha -> true
         channels = {},           -- channel -> list of connections
         subscriber = {},         -- connection -> how many channels
+        names = {},              -- connection -> its name
         on_write = nil,          -- function(server, key, old, new) before a key changes
         before_script = nil,     -- function(server, sha, keys, args)
         on_script = nil,         -- function(server, sha, keys, args, result)
@@ -68,7 +70,7 @@ end
 --- Restarts without connections and scripts.
 -- @param keep  the data it starts with
 function Server:restart(keep)
-    self.scripts, self.channels, self.subscriber = {}, {}, {}
+    self.scripts, self.channels, self.subscriber, self.names = {}, {}, {}, {}
     self.runs = self.runs + 1
     self.run_id = format("%04x%04x%032x", self.id, self.runs, self.runs)
     self:live_on(keep)
@@ -110,8 +112,22 @@ command("SELECT", 2, 2, function(_, argv)
     return integer(argv[2]) and OK or NOT_INTEGER
 end)
 
-command("CLIENT", 3, 3, function()
-    return OK
+-- SETNAME, or LIST of the connections with a name.
+command("CLIENT", 2, 4, function(self, argv, _, conn)
+    if upper(argv[2]) ~= "LIST" then
+        self.names[conn] = argv[3]
+        return OK
+    end
+    local lines = {}
+    for open, name in pairs(self.names) do
+        if self.reply(open, "") then
+            lines[#lines + 1] = format("addr=127.0.0.1:%d name=%s ", tonumber(open), name)
+        else
+            self.names[open] = nil
+        end
+    end
+    sort(lines)
+    return concat(lines, "\n")
 end)
 
 command("TIME", 1, 1, function(self)

@@ -387,7 +387,7 @@ end
 --- Admits all servers of the new cluster, so that they may vote at once.
 function World:admit_all()
     local client = redlock.new { nodes = self.nodes }
-    local ok, err = client:init()
+    local ok, err = client:init { force = true }
     client:close()
     if not ok then
         error(err, 0)

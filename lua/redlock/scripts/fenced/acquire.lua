@@ -1,10 +1,10 @@
 -- After voting.lua.
 -- 3 + counter: acquired (a table would be slower); {2, counter}: this value held it already (a
 -- request sent twice); {0, ms, who}: as in lock/acquire.lua; {3, marker}: as in voting.lua;
--- -2: no floor, or no numbers left. Writes the counter first, so that a failure half-way never
+-- -2: no base, or no numbers left. Writes the counter first, so that a failure half-way never
 -- leaves a lock that was not counted. lock/shape.lua and lock/refused.lua follow.
 if not value or value == ARGV[1] then
-    local floor = of_this_run(call('hget', KEYS[3], ARGV[4]))
+    local floor = floor_of_bucket()
     if not floor then
         return -2
     end

@@ -8,7 +8,7 @@ if guarded and sub(found[3] or '', 1, RUN) ~= run then
 end
 local value, stored = found[1], counted_in(found[2])
 local token = tonumber(ARGV[3])
-local counter = stored or of_this_run(call('hget', KEYS[3], ARGV[4]))
+local counter = stored or floor_of_bucket()
 -- Stored in the counter's place by heal.lua, on a server that has no counter for this hold, but
 -- already a floor above its token. It is not a counter, and is overwritten by the next one.
 local lent = run .. '=' .. ARGV[3] .. mine
@@ -20,7 +20,7 @@ local function count_to(n)
         call('pexpire', KEYS[2], ARGV[5])
         return true
     end
-    local floor = of_this_run(call('hget', KEYS[3], ARGV[4]))
+    local floor = floor_of_bucket()
     if not floor or not write(n, floor) then
         return false
     end

@@ -2,7 +2,7 @@
 -- gone; -1: another holder. The counter catches up first.
 if found[2] ~= run .. ARGV[3] .. mine then
     local token, stored = tonumber(ARGV[3]), counted_in(found[2])
-    local floor = of_this_run(call('hget', KEYS[3], ARGV[4]))
+    local floor = floor_of_bucket()
     if floor and token > (stored or floor) then
         write(token, floor)
     end

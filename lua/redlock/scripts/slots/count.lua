@@ -2,11 +2,11 @@
 -- counter, [3] the floors of this server. ARGV[1] the permit's value, [2] its slot, [3] the token
 -- to confirm, or 0; the others as in counter.lua.
 -- {1, counter, text}: it was counted last for this permit, up to the token at least; 0: the permit
--- has another slot here, or none; -1: no floor.
+-- has another slot here, or none; -1: no base.
 if call('hget', KEYS[1], ARGV[2]) ~= ARGV[1] then
     return 0
 end
-local text, least = call('get', KEYS[2]), of_this_run(call('hget', KEYS[3], ARGV[4]))
+local text, least = call('get', KEYS[2]), floor_of_bucket()
 if not least then
     return -1
 end
