@@ -59,6 +59,39 @@ describe("a lock that is held as another kind of lock", function()
         end)
     end
 
+    it("is found whether one name of a set is held, or the set", function()
+        local function writer(name) return client:getReadWriteLock(name):writeLock() end
+        local function reader(name) return client:getReadWriteLock(name):readLock() end
+        local function set(...) return client:getMultiLock { ... } end
+        local beside = { client:getLock "b", client:getFencedLock "b", client:getFairLock "b",
+            reader "b", writer "b",
+            client:getReadWriteLock("b", { fenced = true }):writeLock(), set("b"), set("b", "c") }
+        for _, other in ipairs(beside) do
+            for _, pair in ipairs { { other, set("a", "b") }, { set("a", "b"), other } } do
+                local held, wanted = unpack(pair)
+                assert(held:tryLock(5))
+                is_deadlock(wanted:tryLock())
+                is_deadlock(wanted:tryLock(60))
+                is_deadlock(wanted:lock())
+                is_deadlock(wanted:lockAsync():get(20))
+                assert.is_true(held:unlock())
+                assert(wanted:tryLock(5))
+                assert.is_true(wanted:unlock())
+            end
+        end
+    end)
+
+    it("is not waited for by its thread, as a set", function()
+        assert(client:getMultiLock({ "a", "b" }, { owner = 1 }):lock())
+        support.fails("deadlock", client:getLock("b", { owner = 2 }):tryLock(9))
+        support.fails("deadlock", client:getMultiLock({ "b", "c" }, { owner = 2 }):lock())
+        support.fails("held", client:getLock("b", { owner = 2 }):tryLock())
+        local f = client:getLock("b", { owner = 2 }):tryLockAsync(20)
+        assert(client:getLock("c"):tryLock(5))
+        assert.is_true(client:getMultiLock({ "a", "b" }, { owner = 1 }):unlock())
+        assert(f:get(20))
+    end)
+
     it("is waited for by other coroutines of a loop, not by the owner's", function()
         local p = support.lua(("NODES = %s %s %s main(function() %s print 'ok' end)"):format(
             cluster:text(), behaviour.loops.luv, behaviour.prelude, [[

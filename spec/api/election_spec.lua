@@ -101,6 +101,21 @@ describe("an election", function()
         assert.is_false(a:isLeader())
     end)
 
+    it("is won once by campaigns that run at the same time, and resigned at once", function()
+        local elected, lost = 0, 0
+        local a = candidate("a", client, { on_elected = function() elected = elected + 1 end,
+            on_lost = function() lost = lost + 1 end })
+        local first, second = a:campaignAsync(2), a:campaignAsync(2)
+        assert.equal(assert(first:get(20)), assert(second:get(20)))
+        assert.equal(1, elected)
+        assert.is_true(a:resign())
+        assert.is_false(a:isLeader())
+        assert.is_false(other:getLock("x"):isLocked())
+        assert(a:campaign(5) and a:campaign(5))
+        client:close()
+        assert.same({ 2, 1 }, { elected, lost })
+    end)
+
     it("is not won by a campaign that was cancelled, however late", function()
         local world = redlock.testing.new { round_trip = 0.01 }
         local mine, its = world:client(), world:client()

@@ -79,7 +79,11 @@ function methods:campaign(wait)
     if not hold then
         return lock.failure(view, "lost")
     end
-    hold.leader = self.id            -- for metrics
+    local elected = hold.leader      -- by another call of campaign(), at the same time
+    hold.leader, hold.count = self.id, 1
+    if elected then
+        return term
+    end
     view:onLost(function(_, reason) self.on_lost(self, reason) end)
     local done, why = pcall(take_office, self, hold, term)
     if not done then                 -- nobody else would resign

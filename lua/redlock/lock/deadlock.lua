@@ -2,7 +2,7 @@
 
 local rounds = require "redlock.runtime.rounds"
 
-local ipairs, huge = ipairs, math.huge
+local ipairs, pairs, huge = ipairs, pairs, math.huge
 
 local _M = {}
 
@@ -12,12 +12,21 @@ local function outlasts(hold, left)
     return remaining > 0 and (hold.kept or remaining > left)
 end
 
--- What excludes a lock in this process beside its own kind: a list of kind:name.
+-- What excludes a lock in this process, of other kinds or of sets that overlap: a list of kind:name.
 local function rivals_of(lock)
-    local prim, ids = lock.primitive, {}
+    local prim, ids, wanted = lock.primitive, {}, {}
     for _, name in ipairs(prim.names and prim.names(lock.name) or { lock.name }) do
+        wanted[name] = prim.rivals[1] ~= nil
         for _, kind in ipairs(prim.rivals) do
             ids[#ids + 1] = kind .. ":" .. name
+        end
+    end
+    for hold in pairs(lock.client.holds.sets) do
+        for _, name in ipairs(hold.id ~= lock.id and hold.primitive.names(hold.name) or {}) do
+            if wanted[name] then
+                ids[#ids + 1] = hold.id
+                break
+            end
         end
     end
     return ids

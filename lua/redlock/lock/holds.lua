@@ -91,6 +91,7 @@ function _M.new(client)
         whose = weak "kv",       -- what `owners` has -> owner
         here = weak "v",         -- id -> the last hold of it
         live = weak "v",         -- the core's name -> hold, unless known to be lost
+        sets = weak "k",         -- live ones of several names
         line = new_line(),
         run_out = new_line(),    -- lost ones that were never kept; the others stay in line
         fixed = 0,               -- how many live ones the watchdog does not keep
@@ -134,6 +135,9 @@ function Holds:set(owner, id, hold, now, ends)
     mine[id] = hold
     self.here[id] = hold
     self.live[hold.key] = hold
+    if hold.primitive.names then
+        self.sets[hold] = true
+    end
     local host = self.client.host
     host.took(hold, owner, self.client.options.lease / 3)
     if not hold.kept then
@@ -151,6 +155,9 @@ end
 
 -- The hold was released, or is known to be lost.
 local function is_over(self, hold)
+    if hold.primitive.names then
+        self.sets[hold] = nil
+    end
     if self.live[hold.key] == hold then
         self.live[hold.key] = nil
         self.fixed = self.fixed - (hold.kept and 0 or 1)

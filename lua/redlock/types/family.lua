@@ -56,7 +56,7 @@ function ReadWriteLock:forceUnlockBoth() end
 -- ---- several names ---------------------------------------------------------------
 
 ---A lock of several names, all or none. It holds nothing while it waits, so overlapping sets never
----block each other for good. It does not share holds with single locks, even of the same owner.
+---block each other for good. Its owner gets `deadlock` for one of its names alone, or another set.
 ---It has no `forceUnlock` and no fencing tokens.
 ---@class redlock.MultiLock: redlock.Lock
 local MultiLock = {}
@@ -262,7 +262,8 @@ function Latch:getName() end
 local Election = {}
 
 ---Stands for election, and waits until this candidate leads. The leader gets its term at once. If
----`on_elected` raises an error, the candidate resigns, and `campaign` raises the same error.
+---`on_elected` raises an error, the candidate resigns, and `campaign` raises the same error. Calls that
+---run at the same time win one term together, and one `resign` ends it.
 ---```lua
 ---local election = client:getElection("scheduler", { id = "a" })
 ---local term = assert(election:campaign(5))
