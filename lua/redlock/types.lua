@@ -172,7 +172,7 @@ function redlock.is_error(value) end
 ---| "phase" # the caller cannot wait here, for example in nginx's log phase
 ---| "unsupported" # the primitive has no script for it
 ---| "not_a_lock" # its key holds another program's data on too many servers
----| "deadlock" # this thread, or this owner in another way, holds it and cannot release it meanwhile
+---| "deadlock" # this thread, or this owner in another way, holds it, and cannot release it now
 ---| "overload" # `max_waiting` callers already wait in this process
 ---| "timeout" # a future did not finish in time; its call continues
 ---| "nomem" # no memory or no file descriptor was left

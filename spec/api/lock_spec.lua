@@ -94,7 +94,7 @@ for _, n in ipairs { 1, 2, 3, 4, 5 } do
             support.eventually(function() return cluster:keys() == n end)
             local value = cluster[1]:call("GET", "invoice:42")
             local requests = client:stats().nodes[1].requests
-            assert.is_true(l:lock())
+            assert.is_true(l:lock(10))
             assert.is_true(lock():tryLock(1, 0.5))
             assert.equal(3, l:getHoldCount())
             assert.is_true(l:unlock())
@@ -451,6 +451,18 @@ describe("a client", function()
         end
     end)
 
+    it("lets an owner in an on_event function take again what it holds, as it is", function()
+        local client, l, ok
+        client = support.client(cluster, { on_event = function(event)
+            if event.type == "acquired" then ok = l:lock(20) and l:lock() end
+        end })
+        l = client:getLock "x"
+        assert.is_true(l:tryLock(5, 2))
+        assert.same({ true, 3 }, { ok, l:getHoldCount() })
+        assert.is_true(l:remaining() < 2)
+        client:close()
+    end)
+
     it("counts", function()
         local client = support.client(cluster)
         assert.same({}, client:stats().nodes)
@@ -481,5 +493,127 @@ describe("a client", function()
             assert.equal(6, node.requests - before[i])
         end
         client:close()
+    end)
+end)
+
+describe("a lock that its owner takes again", function()
+    local world, client
+
+    before_each(function()
+        world = redlock.testing.new { round_trip = 0.01 }
+        client = world:client()
+        assert(client:connect(5))
+    end)
+    after_each(function() world:close() end)
+
+    local function requests() return client:stats().nodes[1].requests end
+    local kinds = {
+        plain = function() return client:getLock "x" end,
+        fenced = function() return client:getFencedLock "x" end,
+        fair = function() return client:getFairLock "x" end,
+        read = function() return client:getReadWriteLock("x"):readLock() end,
+        write = function() return client:getReadWriteLock("x"):writeLock() end,
+        multi = function() return client:getMultiLock { "x", "y" } end,
+    }
+
+    -- Both calls, and the one in the background.
+    local ways = {
+        function(l, lease) return l:lock(lease) end,
+        function(l, lease) return l:tryLock(1, lease) end,
+        function(l, lease) return l:lockAsync(lease):get(5) end,
+    }
+
+    for kind, get in pairs(kinds) do
+        it("lasts as long as it is asked for, never shorter: " .. kind, function()
+            for _, again in ipairs(ways) do
+                local l = get()
+                assert(l:tryLock(1, 2))
+                assert(again(l, 20))
+                assert.is_true(l:remaining() > 19)
+                local before = requests()
+                assert(again(l, 1))
+                assert(again(l, 20))
+                assert.same({ before, 4 }, { requests(), l:getHoldCount() })
+                assert.is_true(l:remaining() > 19)
+                world:advance(10)
+                for _ = 1, 4 do assert.is_true(l:unlock()) end
+            end
+        end)
+
+        it("is renewed until the last unlock: " .. kind, function()
+            for _, again in ipairs(ways) do
+                local l = get()
+                assert(l:tryLock(1, 2))
+                assert(again(l))
+                local before = requests()
+                assert(again(l))
+                assert.equal(before, requests())
+                world:advance(100)
+                assert.is_true(l:unlock())
+                assert.is_true(l:unlock())
+                world:advance(100)
+                assert.is_true(l:isValid())
+                assert.is_true(l:unlock())
+            end
+        end)
+
+        it("stays as it was where it cannot be extended: " .. kind, function()
+            local l = get()
+            assert(l:tryLock(1, 2))
+            world:kill(1)
+            world:kill(2)
+            support.fails("no_quorum", l:lock(20))
+            support.fails("no_quorum", l:lock())
+            assert.equal(1, l:getHoldCount())
+            assert.is_true(l:remaining() > 0.9 and l:remaining() < 2)
+            world:advance(2)
+            assert.is_false(l:isValid())
+        end)
+    end
+
+    it("has the lease of each that uses it", function()
+        local ok, left = client:using("x", { lease = 2 }, function()
+            return select(2, client:using("x", { lease = 20 }, function(inner)
+                return inner:remaining()
+            end))
+        end)
+        assert.is_true(ok and left > 19)
+        ok = client:once("y", 30, function(l)
+            assert(l:lock(50))
+            return l:remaining()
+        end)
+        assert.is_true(ok)
+    end)
+
+    it("lasts as long for a writer that also reads", function()
+        local pair = client:getReadWriteLock "x"
+        local r, w = pair:readLock(), pair:writeLock()
+        assert(w:lock())
+        assert(r:lock(1))
+        assert.is_true(w:unlock())
+        assert.is_true(r:isValid() and r:remaining() < 1)
+        world:advance(1)
+        assert.is_false(r:isValid())
+        support.fails("expired", r:unlock())
+
+        assert(w:tryLock(1, 1))
+        assert(r:lock())
+        assert.is_true(w:unlock())
+        world:advance(100)
+        assert.is_true(r:unlock())
+
+        assert(w:tryLock(1, 1))
+        assert(r:lock(10))
+        assert.is_true(w:remaining() > 9)
+        world:advance(5)
+        assert.is_true(w:unlock())
+        assert.is_true(r:remaining() > 4 and r:remaining() < 5)
+        assert.is_true(r:unlock())
+
+        assert(w:tryLock(1, 1))
+        world:kill(1)
+        world:kill(2)
+        support.fails("no_quorum", r:lock(10))
+        assert.same({ 1, 0 }, { w:getHoldCount(), r:getHoldCount() })
     end)
 end)

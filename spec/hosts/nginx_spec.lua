@@ -175,9 +175,10 @@ describe("nginx", function()
                     assert(client:getLock("held"):tryLock(1, 5))
                 } content_by_lua_block { ngx.print "x" } log_by_lua_block {
                     local l = client:getLock "held"
-                    local ok, err = l:extend(10)
-                    ngx.shared.shared:set("log", err and err.code or tostring(ok))
-                    l:unlock()
+                    local _, err = l:extend(10)
+                    local again = l:lock(20) and l:lock() and l:remaining() < 5
+                    ngx.shared.shared:set("log", err.code .. " " .. tostring(again))
+                    l:unlock() l:unlock() l:unlock()
                 } }
                 location /others { content_by_lua_block { ngx.print "x" } log_by_lua_block {
                     local codes = {}
@@ -199,7 +200,7 @@ describe("nginx", function()
             assert.equal(0, cluster:keys())
             assert.equal("x", ng:get "/held")
             free()
-            assert.equal("phase phase phase", ng:get "/said")
+            assert.equal("phase phase phase true", ng:get "/said")
             assert.equal("x", ng:get "/others")
             assert.equal("phase phase phase phase phase phase", ng:get "/said")
         end)

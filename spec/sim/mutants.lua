@@ -236,7 +236,7 @@ return {
             .. "\"expired\")", to = "if false then\n            return nil",
         by = { "validity" }, budget = 20000 },
 
-    { name = "entering again is not counted", file = "lua/redlock/lock/holds.lua",
+    { name = "entering again is not counted", file = "lua/redlock/lock/reentry.lua",
         from = "hold.count = hold.count + 1\n", to = "hold.count = hold.count + 0\n" },
 
     -- ---- values, replies ----

@@ -15,12 +15,13 @@ local plain_lock = require "redlock.kinds.plain_lock"
 local primitive = require "redlock.kinds.primitive"
 local printable = require("redlock.text.encoding").printable
 local question = require "redlock.runtime.question"
+local reentry = require "redlock.lock.reentry"
 local rounds = require "redlock.runtime.rounds"
 local script = require("redlock.runtime.script_text").own
 local validate = require "redlock.runtime.validate"
 
-local ipairs, setmetatable, huge = ipairs, setmetatable, math.huge
-local format, min = string.format, math.min
+local ipairs, setmetatable = ipairs, setmetatable
+local format, huge, max, min = string.format, math.huge, math.max, math.min
 
 local _M, Lock = {}, lock.methods
 local function reader(name)
@@ -43,15 +44,20 @@ local function as_writer(view)
     end
 end
 
--- Enters to read if this owner holds the writer.
--- @return whether it does
-local function enter_beside(view)
+-- Enters to read if this owner holds the writer, whose lease grows to the reader's.
+-- @return whether it does; or nil and an error
+local function enter_beside(view, lease)
     local client, owner = view.client, lock.owner_of(view)
     local hold = client.core and client.holds:get(owner, view.within)
     if not hold or client.holds:remaining(hold) <= 0 then
         return false
     end
+    local ok, err = reentry.grow(lock.view(view, writing, owner), owner, hold, lease)
+    if not ok then
+        return err.code ~= "not_held" and nil, err
+    end
     hold.reads = (hold.reads or 0) + 1
+    hold.reads_until = max(hold.reads_until or 0, lease and client.now() + lease or huge)
     return true
 end
 
@@ -59,19 +65,21 @@ local read_methods, write_methods = {}, {}
 
 function read_methods:lock(lease)
     lock.check_lease(self, lease)
-    if enter_beside(self) then
-        return true
+    local ok, err = enter_beside(self, lease)
+    if ok == false then
+        return Lock.lock(self, lease)
     end
-    return Lock.lock(self, lease)
+    return ok, err
 end
 
 function read_methods:tryLock(wait, lease)
     lock.check_wait(wait)
     lock.check_lease(self, lease)
-    if enter_beside(self) then
-        return true
+    local ok, err = enter_beside(self, lease)
+    if ok == false then
+        return Lock.tryLock(self, wait, lease)
     end
-    return Lock.tryLock(self, wait, lease)
+    return ok, err
 end
 
 function read_methods:unlock(opts)
@@ -80,6 +88,7 @@ function read_methods:unlock(opts)
         return Lock.unlock(self, opts)
     end
     hold.reads = hold.reads > 1 and hold.reads - 1 or nil
+    hold.reads_until = hold.reads and hold.reads_until
     if self.client.holds:remaining(hold) <= 0 then
         return lock.failure(self, "expired")
     end
@@ -122,12 +131,16 @@ function write_methods:unlock(opts)
         or self.client.holds:remaining(hold) <= 0 then
         return Lock.unlock(self, opts)
     end
-    local view = lock.view(self, reading, owner)
-    self.client.holds:remove(owner, self.id)
-    local ok, err = handover.import(view, owner, rounds.disown(hold.lease), 0,
-        not hold.kept and hold.seconds or nil)
+    local client, view, lease = self.client, lock.view(self, reading, owner), nil
+    if hold.reads_until < huge then
+        lease = max(hold.reads_until - client.now(), client.min_lease)
+    elseif not hold.kept then
+        lease = hold.seconds
+    end
+    client.holds:remove(owner, self.id)
+    local ok, err = handover.import(view, owner, rounds.disown(hold.lease), 0, lease)
     if ok then
-        self.client.holds:get(owner, view.id).count = reads
+        client.holds:get(owner, view.id).count = reads
     end
     return ok, err
 end

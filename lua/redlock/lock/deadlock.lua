@@ -12,7 +12,7 @@ local function outlasts(hold, left)
     return remaining > 0 and (hold.kept or remaining > left)
 end
 
--- What excludes a lock in this process, of other kinds or of sets that overlap: a list of kind:name.
+-- What excludes a lock in this process: other kinds, and sets that overlap. A list of kind:name.
 local function rivals_of(lock)
     local prim, ids, wanted = lock.primitive, {}, {}
     for _, name in ipairs(prim.names and prim.names(lock.name) or { lock.name }) do

@@ -111,17 +111,6 @@ function Holds:get(owner, id)
     return mine and mine[id]
 end
 
---- Enters again what an owner holds: no round trip, the lease stays as it is.
--- @return whether it is held
-function Holds:enter(owner, id)
-    local hold = self:get(owner, id)
-    if hold and rounds.remaining(hold.lease) > 0 then
-        hold.count = hold.count + 1
-        return true
-    end
-    return false
-end
-
 --- Registers a hold of an owner under an id (kind:name). ends: when its validity ends, as known.
 function Holds:set(owner, id, hold, now, ends)
     local mine = self.owners[owner]
@@ -151,6 +140,12 @@ local function is_not_listened_to(self)
     if self.listeners == 0 then
         self.client.host.look_again()        -- perhaps nothing else lets the loop end
     end
+end
+
+--- Notes that the watchdog keeps a hold from now on.
+function Holds:is_kept(hold)
+    self.fixed = self.fixed - (self.live[hold.key] == hold and 1 or 0)
+    hold.kept = true
 end
 
 -- The hold was released, or is known to be lost.

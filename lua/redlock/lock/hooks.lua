@@ -79,23 +79,4 @@ function _M.abandoned(call)
     end
 end
 
---- Enters again what an owner holds.
--- @return true; false: the owner does not hold it; or nil and a code: the primitive refuses
-function _M.enter(lock, owner)
-    local holds, reenter = lock.client.holds, lock.primitive.reenter
-    if not reenter then
-        return holds:enter(owner, lock.id)
-    end
-    local hold = holds:get(owner, lock.id)
-    if not hold or rounds.remaining(hold.lease) <= 0 then
-        return false
-    end
-    local ok, code = reenter(lock, hold)
-    if not ok then
-        return nil, code or "deadlock"
-    end
-    hold.count = hold.count + 1
-    return true
-end
-
 return _M

@@ -36,6 +36,11 @@ end
 -- A lease that has lost less than this share, and the drift, passes on as it is.
 local WORN = 0.01
 
+--- @return the least seconds that are left of a lease of `seconds` that counts as a new one
+function _M.least_left(client, seconds)
+    return seconds * (1 - client.options.drift_factor - WORN)
+end
+
 --- Whether a released hold may pass to this call as it is, without a request: the servers have what
 -- an attempt would put there. Not with fencing tokens, as each hold has its own; and not after an
 -- extension, which may be under way, or may have reached only some servers.
@@ -48,7 +53,7 @@ function Place:suits(hold)
     end
     return prim.vote ~= "largest" and prim.import_script and not (prim.shared or prim.places)
         and not hold.extended and hold.seconds == seconds and hold.kept == (self.lease == nil)
-        and label == self.label and left >= seconds * (1 - o.drift_factor - WORN)
+        and label == self.label and left >= _M.least_left(self.client, seconds)
         and left <= seconds
 end
 

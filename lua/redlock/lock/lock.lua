@@ -4,14 +4,13 @@
 local acquire = require "redlock.lock.acquire"
 local callbacks = require "redlock.lock.callbacks"
 local card = require "redlock.text.card"
-local hooks = require "redlock.lock.hooks"
 local handover = require "redlock.lock.handover"
 local validate = require "redlock.runtime.validate"
 local closing = require "redlock.lock.closing"
 local errors = require "redlock.runtime.errors"
-local changes = require "redlock.runtime.changes"
 local limits = require "redlock.runtime.limits"
 local options = require "redlock.servers.options"
+local reentry = require "redlock.lock.reentry"
 local rounds = require "redlock.runtime.rounds"
 local outcomes = require "redlock.lock.outcomes"
 local printable = require("redlock.text.encoding").printable
@@ -207,21 +206,21 @@ local granted = _M.granted
 
 -- Enters again what the owner holds. Releases what the owner has lost: a new attempt, with a new
 -- value, will follow.
--- @return whether it was held; or nil and a code: the primitive refuses
-local function reenter(self, owner)
+-- @return whether it was held; or nil and an error
+local function reenter(self, owner, lease)
     if not self.client.holds:get(owner, self.id) then
         return false
     end
-    local entered, code = hooks.enter(self, owner)
-    if entered or code then
-        return entered, code
+    local entered, err = reentry.enter(self, owner, lease)
+    if entered or err then
+        return entered, err
     end
     local hold = hold_of(self, owner)
     if not hold then
         return false
     elseif self.client.holds:remaining(hold) > 0
         or hold_of(self, owner) ~= hold then     -- taken anew by an onLost function
-        return reenter(self, owner)
+        return reenter(self, owner, lease)
     end
     self.client.holds:remove(owner, self.id)
     rounds.leave(hold.lease, rounds.release(hold.lease))
@@ -260,9 +259,10 @@ local function take(self, lease, wait, patience)
         return nil, err
     end
     local owner = owner_of(self)
-    local entered, code = reenter(self, owner)
-    if code then
-        return failure(self, code)
+    local entered
+    entered, err = reenter(self, owner, lease)
+    if err then
+        return nil, err
     elseif not entered then
         if not self.client.host.can_wait() then
             return failure(self, "phase")
@@ -389,21 +389,11 @@ local function prolong(self, lease)
     elseif not can_wait then
         return failure(self, "phase")
     end
-    hold.extended = hold.extended or lease ~= 0
-    local ok, err = rounds.extend(client, self, hold.lease, lease or hold.seconds)
-    if hold_of(self, owner) ~= hold then
-        return not_held(self)
-    elseif ok then
-        return true, rounds.remaining(hold.lease)
+    local ok, err = reentry.extend(self, owner, hold, lease or hold.seconds)
+    if not ok then
+        return nil, err
     end
-    if err.code == "not_held" then       -- voided during the call: it was held
-        err = errors.new("lost", self)
-    end
-    if err.code == "lost" then
-        client.holds:lose(hold, changes.why_lost(hold.lease) or "expired")
-        errors.because(err, self, hold.lost)
-    end
-    return nil, err
+    return true, rounds.remaining(hold.lease)
 end
 
 --- Extends the hold. After `no_quorum` the old validity stands; `not_held`: perhaps another

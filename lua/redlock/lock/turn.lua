@@ -7,6 +7,7 @@ local hooks = require "redlock.lock.hooks"
 local handover = require "redlock.lock.handover"
 local holders = require "redlock.inspect.holders"
 local local_queue = require "redlock.lock.local_queue"
+local reentry = require "redlock.lock.reentry"
 local rounds = require "redlock.runtime.rounds"
 local outcomes = require "redlock.lock.outcomes"
 
@@ -146,12 +147,13 @@ local function next_step(call)
             return true
         end
     else
-        local entered, code = hooks.enter(lock, call.owner)  -- by another coroutine of the owner?
+        -- By another coroutine of the owner?
+        local entered, err = reentry.enter(lock, call.owner, call.lease)
         if entered and lock.primitive.places then
             hooks.gave_up(call)
         end
-        if entered or code then
-            return entered or errors.new(code, lock)
+        if entered or err then
+            return entered or err
         end
     end
     local left = call.deadline - client.now()

@@ -39,8 +39,8 @@ local SENTENCES = {
     closed = "%s: the client is closed",
     unsupported = "%s: this kind of lock does not support that",
     deadlock = "%s is held by another owner of this thread or request, or by this owner as another "
-        .. "kind of lock or set of names. That holder cannot release it while this call waits. Use the same "
-        .. "opts.owner, or lockAsync in plain LuaJIT",
+        .. "kind of lock or set of names. That holder cannot release it while this call waits. Use "
+        .. "the same opts.owner, or lockAsync in plain LuaJIT",
     phase = "%s: the caller cannot wait here. In nginx it can wait in rewrite, access, content, "
         .. "ssl_certificate and timers; in other event loops, in a coroutine",
     overload = "%s: too many callers in this process are waiting for locks already. Admit fewer, "

@@ -27,7 +27,7 @@ function ReadWriteLock:readLock() end
 ---```lua
 ---local prices = client:getReadWriteLock "prices"
 ---assert(prices:writeLock():tryLock(5))
----assert(prices:readLock():lock())          -- reads as well, without a word to the servers
+---assert(prices:readLock():lock())          -- reads as well: no request, the lease need not grow
 ---assert(prices:writeLock():unlock())       -- goes on reading: nobody wrote meanwhile
 ---assert(prices:readLock():unlock())
 ---```
@@ -262,8 +262,8 @@ function Latch:getName() end
 local Election = {}
 
 ---Stands for election, and waits until this candidate leads. The leader gets its term at once. If
----`on_elected` raises an error, the candidate resigns, and `campaign` raises the same error. Calls that
----run at the same time win one term together, and one `resign` ends it.
+---`on_elected` raises an error, the candidate resigns, and `campaign` raises the same error. Calls
+---that run at the same time win one term together, and one `resign` ends it.
 ---```lua
 ---local election = client:getElection("scheduler", { id = "a" })
 ---local term = assert(election:campaign(5))

@@ -11,8 +11,10 @@ local Lock = {}
 
 -- ---- taking and letting go -------------------------------------------------------
 
----Acquires the lock, waiting until it is free. An owner that holds it already enters again at once;
----its last `unlock` releases the lock.
+---Acquires the lock, waiting until it is free. An owner that holds it already takes it again; its
+---last `unlock` releases it. A longer lease than is left extends the hold, which asks the servers;
+---without a lease, the watchdog keeps the hold until the last `unlock`. No call makes it shorter.
+---After an error the hold is as before. Where nothing can wait, the lease stays as it is.
 ---```lua
 ---assert(lock:lock())           -- the watchdog keeps it
 ---assert(lock:unlock())
@@ -20,11 +22,11 @@ local Lock = {}
 ---```
 ---@param lease? number  seconds, not renewed; default: the client's, kept by the watchdog
 ---@return true|nil ok  true: held
----@return redlock.Error err  no_quorum: for `patience` seconds; expired; deadlock; overload
+---@return redlock.Error err  no_quorum: for `patience` seconds; expired; lost; deadlock; overload
 function Lock:lock(lease) end
 
 ---Acquires the lock, waiting at most `wait` seconds. The call may take the option `timeout` longer,
----and one more `timeout` where callers split the votes.
+---and one more `timeout` where callers split the votes. An owner takes it again as with `lock`.
 ---```lua
 ---local ok, err = lock:tryLock(5, 10)     -- wait up to 5 s, keep it for 10 s
 ---if not ok then
