@@ -72,8 +72,8 @@ function redlock.primitive(def) end
 ---```
 ---@param list redlock.Future[]  futures of any clients
 ---@param timeout? number  seconds; default: until all are done
----@return boolean|nil done  false: the time ran out first
----@return redlock.Error err  phase
+---@return true|nil done  all have finished
+---@return redlock.Error err  timeout: the calls continue; phase
 function redlock.wait_all(list, timeout) end
 
 ---Says whether a value is an error object of this library.
@@ -174,7 +174,7 @@ function redlock.is_error(value) end
 ---| "not_a_lock" # its key holds another program's data on too many servers
 ---| "deadlock" # this thread, or this owner in another way, holds it, and cannot release it now
 ---| "overload" # `max_waiting` callers already wait in this process
----| "timeout" # a future did not finish in time; its call continues
+---| "timeout" # futures did not finish in time, and continue; or a latch did not open in time
 ---| "nomem" # no memory or no file descriptor was left
 
 ---Why one server gave no vote.
@@ -224,6 +224,7 @@ function redlock.is_error(value) end
 ---@field waited? number  seconds spent in the call
 ---@field reason? redlock.LossReason  why the hold was lost, if the call failed for that
 ---@field holder? redlock.Holder  of `held`, or an import: who has it, if a majority agrees
+---@field done? boolean  of `once`, with `held`: true: the job has run; false: a run is under way
 ---@operator concat(any): string
 
 ---A lock's holder, by the label that it gave (the option `label`).

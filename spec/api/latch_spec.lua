@@ -13,7 +13,8 @@ describe("a latch", function()
         local latch = client:getCountDownLatch "x"
         assert.is_true(latch:trySetCount(3))
         assert.equal(3, latch:getCount())
-        assert.is_false(latch:await(0.05))
+        assert.equal("latch 'x': the time ran out",
+            support.fails("timeout", latch:await(0.05)).message)
         local slow = support.warm_client(cluster, { fallback = 30 })
         local waiting = slow:getCountDownLatch("x"):awaitAsync()
         support.eventually(function()

@@ -18,8 +18,8 @@ describe("once per period", function()
                 end
                 local from = support.now()
                 assert.same({ true, "done", 1 }, { client:once("x", 1, job, opts) })
-                assert.is_false(other:once("x", 1, job, opts))
-                assert.is_false(client:once("x", 1, job, opts))
+                assert.is_true(support.fails("held", other:once("x", 1, job, opts)).done)
+                assert.is_true(support.fails("held", client:once("x", 1, job, opts)).done)
                 support.eventually(function() return other:once("x", 1, job, opts) end, 20)
                 assert.equal(2, n)
                 assert.is_true(support.now() - from >= 1)
@@ -27,7 +27,9 @@ describe("once per period", function()
 
             it("keeps out others while it runs, and locks of the name", function()
                 assert.is_true(client:once("x", 3600, function()
-                    assert.is_false(other:once("x", 3600, error, opts))
+                    local err = support.fails("held", other:once("x", 3600, error, opts))
+                    assert.equal(opts.before == true, err.done)
+                    assert.is_string(err.holder.label)
                     support.fails("held", other:getLock("x"):tryLock(0))
                 end, opts))
                 support.eventually(function() return cluster[1]:call("PTTL", "x") > 3e6 end)
@@ -75,6 +77,7 @@ describe("once per period", function()
         assert.equal("in", p:read_line(20))
         p:kill "KILL"
         p:wait(10)
+        assert.is_false(support.fails("held", client:once("x", 3600, error)).done)
         support.eventually(function() return client:once("x", 3600, function() end) end, 20)
     end)
 
@@ -83,7 +86,7 @@ describe("once per period", function()
             client:once("x", 3600, function() error "broken" end, { before = true })
         end
         assert.is_false((pcall(broken)))
-        assert.is_false(other:once("x", 3600, error, { before = true }))
+        support.fails("held", other:once("x", 3600, error, { before = true }))
         local p = support.child(cluster, "{ lease = 1 }", [[
             client:once("y", 3600, function() print "in" io.read() end, { before = true })
         ]])
@@ -92,10 +95,33 @@ describe("once per period", function()
         p:kill "KILL"
         p:wait(10)
         support.sleep(1.5)
-        assert.is_false(other:once("y", 3600, error, { before = true }))
+        support.fails("held", other:once("y", 3600, error, { before = true }))
         client:close()
         support.sleep(0.1)
-        assert.is_false(other:once("x", 3600, error, { before = true }))
+        support.fails("held", other:once("x", 3600, error, { before = true }))
+    end)
+
+    it("says that it has run also where holders are not named", function()
+        local nameless = support.warm_client(cluster, { label = false })
+        for name, opts in pairs { x = {}, y = { before = true } } do
+            assert.is_true(nameless:once(name, 60, function() end, opts))
+            assert.is_true(support.fails("held", other:once(name, 60, error)).done)
+        end
+        nameless:close()
+    end)
+
+    it("leaves alone what its owner holds already", function()
+        local l = client:getLock("x", { owner = "me" })
+        assert.is_true(l:lock())
+        for _, before in ipairs { false, true } do
+            support.fails("deadlock",
+                client:once("x", 60, error, { owner = "me", before = before }))
+        end
+        assert.equal(1, l:getHoldCount())
+        assert.is_true(l:unlock())
+        assert.is_true(client:once("x", 60, function()
+            support.fails("deadlock", client:once("x", 60, error, { owner = "me" }))
+        end, { owner = "me" }))
     end)
 
     it("says that the lock was lost meanwhile", function()

@@ -15,11 +15,11 @@ local _M = {}
 
 local CODES = {}
 for _, code in ipairs { "held", "no_quorum", "expired", "lost", "not_held", "not_found", "unknown",
-    "cancelled", "closed", "deadlock", "overload" } do
+    "cancelled", "closed", "deadlock", "overload", "timeout" } do
     CODES[code] = true
 end
 
--- What the coroutine holds is extended by its own word, from now on.
+-- What the coroutine holds is extended by its own word, from now on. Taking it again extends it, too.
 local function note_extension(sim, t)
     for _, hold in ipairs(sim.held) do
         hold.extended = hold.extended or hold.attempt ~= nil and hold.attempt.task == t
@@ -32,8 +32,10 @@ local function call(sim, t, object, method, ...)
     local errors = require "redlock.runtime.errors"
     t.calling, t.began_us = method, sim.now()
     local token, began_us = nil, t.began_us
-    if method == "extend" then
+    if method == "extend" or method == "lock" or method == "tryLock" then
         note_extension(sim, t)
+    end
+    if method == "extend" then
         token = sim.has_tokens and object.token and object:token()
     end
     local done, ok, err = pcall(object[method], object, ...)

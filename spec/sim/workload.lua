@@ -24,9 +24,9 @@ local function set(...)
     return t
 end
 
-local TAKING = set("held", "no_quorum", "expired", "deadlock", "closed", "cancelled")
+local TAKING = set("held", "no_quorum", "expired", "lost", "deadlock", "closed", "cancelled")
 local CODES = {
-    lock = set("no_quorum", "expired", "deadlock", "closed", "cancelled"),
+    lock = set("no_quorum", "expired", "lost", "deadlock", "closed", "cancelled"),
     tryLock = TAKING,
     unlock = set("expired", "held", "not_held", "unknown", "closed", "cancelled"),
     extend = set("lost", "no_quorum", "not_held", "closed", "cancelled"),
@@ -38,6 +38,9 @@ local CODES = {
     checkSequencer = set("no_quorum", "closed", "cancelled"),
     init = set("config", "no_quorum", "closed", "cancelled"),
 }
+
+-- What may extend a hold: also taking it again.
+local EXTENDS = set("extend", "lock", "tryLock")
 
 --- The names that are contended for in this schedule.
 function _M.names(sim)
@@ -96,7 +99,7 @@ local function call(sim, t, lock, method, info, a, b)
     c.held_token = c.held_token or held and held.token
     if held then
         held.releasing = held.releasing or method == "unlock" or method == "export"
-        held.extended = held.extended or method == "extend"
+        held.extended = held.extended or EXTENDS[method]
     end
     local done, ok, err = pcall(lock[method], lock, a, b)
     if not done then

@@ -42,7 +42,8 @@ _M.statuses = {
     { "3", "unlock", "NAME was free already" },
     { "123", "run", "the lock was lost, or --max-hold passed, and the command was ended" },
     { "123", "lua", "the script raised the error that a lock is lost, as lock:check() does" },
-    { "124", "run", "another holder has it, or it has run (--once); the command was not started" },
+    { "124", "run", "another holder has it, or it has started in this period (--once); the command "
+        .. "was not started" },
     { "124", "wait", "NAME is still held" },
     { "124", "lua", "the script raised the error that another holder has a lock" },
     { "125", "lua", "the script raised another error of the library" },

@@ -4,6 +4,7 @@
 local args = require "redlock.cli.args"
 local card = require "redlock.text.card"
 local client_options = require "redlock.servers.options"
+local once_per_period = require "redlock.kinds.once"
 
 local _M = {}
 
@@ -77,9 +78,14 @@ local function exclusive(hold, given)
 end
 
 -- Once per period: acquired, then kept closed for the period, so that nobody holds it.
-local Once = setmetatable({
-    held = "%s is closed: somebody else holds it, or has run in this period" }, Lock)
+local Once = setmetatable({}, Lock)
 Once.__index = Once
+
+function Once:refusal(err)
+    self.held = once_per_period.has_run(err.holder) and "%s has started already in this period"
+        or nil
+    return Lock.refusal(self, err)
+end
 
 function Once:begin()
     return self.lock:tryLockAsync(0)
@@ -106,7 +112,9 @@ local function once(hold, given)
         args.fail "--once needs a number of seconds, more than 0"
     end
     hold.period = given["--once"]
-    return setmetatable(exclusive(hold, given), Once)
+    exclusive(hold, given)
+    hold.lock = once_per_period.view(hold.client, hold.lock.primitive, hold.names[1], {})
+    return setmetatable(hold, Once)
 end
 
 local function several(hold)

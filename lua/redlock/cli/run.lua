@@ -40,8 +40,8 @@ _M.flags = {
     { "--fenced", nil, "take a fencing token with --write or --permits. A lock without these "
         .. "flags has one anyway" },
     { "--once", "S", "close the name for S seconds from now, then run the command; if the name is "
-        .. "closed already, exit with 124. In that time the command never starts twice, whatever "
-        .. "happens to it or to redlock" },
+        .. "held or closed, say which and exit with 124. In that time the command never starts "
+        .. "twice, whatever happens to it or to redlock" },
 }
 
 _M.help = [[

@@ -208,7 +208,7 @@ function methods:getCount()
     return look(self)
 end
 
--- @return whether it is open, at `ends` at the latest; or nil and an error
+-- @return true: it is open, at `ends` at the latest; or nil and an error
 local function wait_until(subscription, self, ends)
     local client = self.client
     local patience, answered, seen = client.options.patience, client.now(), 0
@@ -218,14 +218,17 @@ local function wait_until(subscription, self, ends)
         answered = left and now or answered
         if left == 0 or rounds.to_ms(ends - now) <= 0
             or err and (err.code ~= "no_quorum" or now - answered > patience) then
-            return left and left == 0, err
+            if left and left > 0 then
+                return lock.failure(self, "timeout")
+            end
+            return left and true, err
         end
         seen = subscriptions.sleep(client, subscription, seen,
             min(client.options.fallback, ends - now))
     until false
 end
 
---- Waits until all have arrived; false after `wait` seconds.
+--- Waits until all have arrived; `timeout` after `wait` seconds.
 function methods:await(wait)
     wait = wait and validate.seconds("wait", wait, 0) or huge
     local client = self.client

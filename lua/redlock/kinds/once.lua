@@ -12,11 +12,23 @@ local plain_lock = require "redlock.kinds.plain_lock"
 local rounds = require "redlock.runtime.rounds"
 local validate = require "redlock.runtime.validate"
 
-local error, pcall, select, unpack = error, pcall, select, unpack
+local error, find, pcall, select, unpack = error, string.find, pcall, select, unpack
 
 local _M = {}
 
 local OPTIONS = { before = true, owner = true, fenced = true }
+
+--- Whether a holder, or nil, is a run that has closed the name (scripts/lock/settle.lua).
+function _M.has_run(holder)
+    return holder ~= nil and holder.label ~= nil and find(holder.label, "^closed by ") ~= nil
+end
+
+--- A lock whose holder is named: has_run() needs a label.
+function _M.view(client, kind, name, owner)
+    local view = lock.new(client, kind, name, { owner = owner })
+    view.label = view.label or "once"
+    return view
+end
 
 -- Splits the results of a function: the first, then the number and a list of the others.
 local function pack(ok, ...)
@@ -55,11 +67,14 @@ function _M.once(client, name, period, fn, opts)
     validate.is_function("fn", fn)
     local before = validate.flag("before", opts.before)
     local kind = validate.flag("fenced", opts.fenced) and fenced_lock or plain_lock
-    local view = lock.new(client, kind, name, { owner = opts.owner or {} })
+    local view = _M.view(client, kind, name, opts.owner or {})
+    if view:isValid() then             -- what the owner holds would end with the run
+        return lock.failure(view, "deadlock")
+    end
     local ok, token = view:tryLock()
     if not ok then
         if token.code == "held" then
-            return false
+            token.done = _M.has_run(token.holder)
         end
         return nil, token
     end

@@ -222,7 +222,7 @@ function _M.wait_all(list, timeout)
             local left = finish and finish - future.client.now()
             if left and left <= 0 then
                 if not future:isDone() then
-                    return false
+                    return nil, errors.new("timeout", "a future")
                 end
                 break
             end

@@ -35,7 +35,7 @@ end
 
 --- Gives a hold the lease that another call wants as well. Where the caller cannot wait, the lease
 -- stays as it is.
--- @param lease  seconds; nil: the client's, kept by the watchdog
+-- lease: seconds; nil: the client's, kept by the watchdog.
 -- @return true; or nil and an error, as extend()
 function _M.grow(lock, owner, hold, lease)
     local client = lock.client
@@ -58,8 +58,7 @@ function _M.grow(lock, owner, hold, lease)
     return true
 end
 
---- Enters again what an owner holds.
--- @param lease  as for grow()
+--- Enters again what an owner holds. lease: as for grow().
 -- @return true; false: the owner does not hold it; or nil and an error
 function _M.enter(lock, owner, lease)
     local holds, may = lock.client.holds, lock.primitive.reenter

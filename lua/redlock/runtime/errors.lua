@@ -1,7 +1,7 @@
 --- Structured errors: what happened as a code, as a sentence, and node by node.
 --
 -- err.code     one of: held no_quorum expired lost not_held not_found unknown cancelled closed
---              config unsupported deadlock phase overload not_a_lock timeout (of a future's get)
+--              config unsupported deadlock phase overload not_a_lock timeout
 -- err.message  a sentence
 -- err.nodes    { { node = "redis://...", code = "timeout", message = "..." }, ... } or nil;
 --              code is "ok" for a node that answered (see vote), "pending" for one that is up
@@ -10,6 +10,7 @@
 -- err.reason   if the hold was lost: why, with the words of onLost; or nil
 -- err.holder   of `held`, and of `lost` for an import: the holder { label, since, remaining }, as a
 --              majority of the servers names it (inspect/holders.lua); or nil
+-- err.done     of `held`, for once(): whether the job has run
 --
 -- Errors are plain values: cjson.encode(err) gives these fields. tostring(err) and "text" .. err
 -- give "redlock: <code>: <message>", and string methods work on that text. table.concat takes
@@ -38,14 +39,15 @@ local SENTENCES = {
     cancelled = "%s was cancelled",
     closed = "%s: the client is closed",
     unsupported = "%s: this kind of lock does not support that",
-    deadlock = "%s is held by another owner of this thread or request, or by this owner as another "
-        .. "kind of lock or set of names. That holder cannot release it while this call waits. Use "
-        .. "the same opts.owner, or lockAsync in plain LuaJIT",
+    deadlock = "%s is held by another owner of this thread or request, or by this owner: as "
+        .. "another kind of lock, in another set of names, or around `once`. That holder cannot "
+        .. "release it while this call waits. Use the same opts.owner, or lockAsync in plain "
+        .. "LuaJIT",
     phase = "%s: the caller cannot wait here. In nginx it can wait in rewrite, access, content, "
         .. "ssl_certificate and timers; in other event loops, in a coroutine",
     overload = "%s: too many callers in this process are waiting for locks already. Admit fewer, "
         .. "shorten their waits, or raise the option max_waiting",
-    timeout = "%s did not finish in time",
+    timeout = "%s: the time ran out",
     config = "%s",
     nomem = "%s: out of memory or file descriptors",
 }

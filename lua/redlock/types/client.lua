@@ -122,7 +122,8 @@ function Client:getElection(name, opts) end
 ---be repeated; none begins after one has returned. With `before`, none begins after one has begun.
 ---```lua
 ---assert(client:once("nightly", 3600, function() print "report" end))
----assert(client:once("nightly", 3600, function() print "again" end) == false)
+---local ran, err = client:once("nightly", 3600, function() print "again" end)
+---assert(not ran and err.code == "held" and err.done)
 ---client:once("prune", 3600, function(lock, token)
 ---    lock:check()                           -- raises if the lock is lost
 ---    print("a table refuses tokens below", token)
@@ -132,8 +133,8 @@ function Client:getElection(name, opts) end
 ---@param period number  seconds from the start of a run in which no other one starts
 ---@param fn fun(lock?: redlock.Lock, token?: integer): ...  the job; its error is raised again
 ---@param opts? redlock.OnceOptions  whether a failed run counts; the owner; whether with a token
----@return boolean|nil ran  true, then the results of fn; false: another run is under way or done
----@return any err  no_quorum; expired: too late; unknown; lost: another run may have begun
+---@return true|nil ran  true, then the results of fn
+---@return any err  held: see `done`; deadlock; no_quorum; expired; unknown; lost: perhaps ran twice
 function Client:once(name, period, fn, opts) end
 
 ---Whether a failed run counts, the owner of the run, and whether it has a token.

@@ -210,11 +210,13 @@ function Latch:getCount() end
 ---Waits until all parties have arrived.
 ---```lua
 ---local loaded = client:getCountDownLatch "loaded"
----assert(loaded:trySetCount(3) and loaded:await(0.1) == false)
+---assert(loaded:trySetCount(3))
+---local open, err = loaded:await(0.1)
+---assert(not open and err.code == "timeout")
 ---```
 ---@param wait? number  seconds; default: until it opens
----@return boolean|nil open  false: the time ran out
----@return redlock.Error err  not_found; no_quorum: for `patience` seconds
+---@return true|nil open  all have arrived
+---@return redlock.Error err  timeout: not all in time; not_found; no_quorum: for `patience` seconds
 function Latch:await(wait) end
 
 ---Deletes the latch. Its waiters then fail with `not_found`.

@@ -38,7 +38,7 @@ function Lock:lock(lease) end
 ---@param wait? number  seconds; default 0: one attempt
 ---@param lease? number  seconds, not renewed; default: the client's, kept by the watchdog
 ---@return true|nil ok  true: held
----@return redlock.Error err  held; no_quorum: also split votes; expired: too late; deadlock
+---@return redlock.Error err  held; no_quorum: also split votes; expired: too late; lost; deadlock
 function Lock:tryLock(wait, lease) end
 
 ---Leaves the lock once. The last leave releases it on all servers, or hands it over to another
