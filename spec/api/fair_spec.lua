@@ -1,4 +1,5 @@
 -- Those who wait get it in the order in which they came.
+local redlock = require "redlock"
 local support = require "spec.support"
 local torture = require "spec.support.torture"
 
@@ -265,5 +266,59 @@ describe("a fair lock that was waited for, and runs out", function()
         assert.is_true(first:getFairLock("x"):tryLock(0, 1))
         assert.is_true(first:getFairLock("x"):unlock())
         assert.is_true(first:getLock("x"):tryLock(0, 1))
+    end)
+end)
+
+describe("a client that is closed", function()
+    local world, holder, closes, other
+
+    before_each(function()
+        world = require("redlock.testing").new { nodes = 3, round_trip = 0.01 }
+        holder, closes, other = world:client(), world:client(), world:client()
+        assert(closes:connect(5))
+    end)
+    after_each(function() world:close() end)
+
+    it("leaves no waiter of its own in line", function()
+        local l = holder:getFairLock "x"
+        assert(l:lock())
+        for i = 1, 3 do
+            world:spawn(function() closes:getFairLock("x", { owner = i }):lock() end)
+        end
+        world:advance(0.5)
+        local next_one = world:spawn(function() return other:getFairLock("x"):lock() end)
+        world:advance(0.5)
+        assert.is_true(closes:close())
+        world:advance(0.1)
+        local from = world:now()
+        assert.is_true(l:unlock())
+        assert.is_true(next_one:join(5))
+        assert.is_true(world:now() - from < 0.1, world:now() - from)
+    end)
+
+    it("leaves no door closed behind a writer that waited", function()
+        local readers = holder:getReadWriteLock "x"
+        assert(readers:readLock():lock())
+        world:spawn(function() closes:getReadWriteLock("x"):writeLock():lock() end)
+        world:advance(0.5)
+        support.fails("held", other:getReadWriteLock("x"):readLock():tryLock())
+        assert.is_true(closes:close())
+        world:advance(0.1)
+        assert.is_true(other:getReadWriteLock("x"):readLock():tryLock())
+    end)
+
+    it("calls gave_up for whoever waits", function()
+        local calls = {}
+        for _, line in ipairs { true, false } do
+            local kind = redlock.primitive { name = "kind", line = line, acquire = "return 0",
+                release = "return 1", gave_up = function(_, wait) calls[#calls + 1] = wait.n end }
+            for _ = 1, 2 do
+                world:spawn(function() closes:get(kind, "x", { owner = {} }):tryLock(60) end)
+            end
+        end
+        world:advance(0.5)
+        assert.is_true(closes:close())
+        world:advance(1)
+        assert.equal(3, #calls)          -- the second in line has not asked the servers
     end)
 end)

@@ -19,7 +19,7 @@ for _, code in ipairs { "held", "no_quorum", "expired", "lost", "not_held", "not
     CODES[code] = true
 end
 
--- What the coroutine holds is extended by its own word, from now on. Taking it again extends it, too.
+-- What the coroutine holds is extended by its own word, from now on; also by taking it again.
 local function note_extension(sim, t)
     for _, hold in ipairs(sim.held) do
         hold.extended = hold.extended or hold.attempt ~= nil and hold.attempt.task == t

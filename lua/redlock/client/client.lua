@@ -22,6 +22,7 @@ local quorum = require("redlock.runtime.limits").quorum
 local restart_guard = require "redlock.servers.restart_guard"
 local health = require "redlock.servers.health"
 local holds = require "redlock.lock.holds"
+local hooks = require "redlock.lock.hooks"
 local expiring_set = require "redlock.runtime.expiring_set"
 local inspection = require "redlock.client.inspection"
 local local_queue = require "redlock.lock.local_queue"
@@ -83,6 +84,7 @@ function _M.new(opts, from)
         counters = { acquired = 0, contended = 0, failed = 0, released = 0, handed_over = 0,
             lost = 0, overloaded = 0 },
         queues = {},             -- kind:name -> its queue in this process
+        alone = {},              -- calls that wait without a place in one (lock/turn.lua), as keys
         waiting = 0,             -- how many calls are in them
         yield_until = expiring_set.new(handover.YIELD_MAX), -- kind:name left to others first
         used = false,            -- whether an attempt was made
@@ -416,6 +418,10 @@ function methods:close()
         return true
     end
     self.tasks:close()
+    local waiters = local_queue.waiters(self)
+    for i = 1, self.core and #waiters or 0 do        -- while the client can send their farewells
+        hooks.abandoned(waiters[i])
+    end
     self.closed, self.asked = true, nil
     for _, queue in pairs(self.queues) do
         local_queue.wake_all(queue)

@@ -170,7 +170,7 @@ local function view_of(self, count)
     return view
 end
 
---- Makes the latch, for `n` parties; an open one may be made anew.
+--- Makes the latch, for `n` parties; false: there is one, perhaps open.
 function methods:trySetCount(n)
     validate.integer("count", n, 1, _M.MAX)
     local view, o = view_of(self, n), self.client.options

@@ -9,6 +9,7 @@
 -- well, and still reads after it releases the writer: on each server the reader replaces the writer
 -- in one step. A reader cannot become a writer: two of them would wait for each other.
 
+local closing = require "redlock.lock.closing"
 local handover = require "redlock.lock.handover"
 local lock = require "redlock.lock.lock"
 local plain_lock = require "redlock.kinds.plain_lock"
@@ -20,7 +21,7 @@ local rounds = require "redlock.runtime.rounds"
 local script = require("redlock.runtime.script_text").own
 local validate = require "redlock.runtime.validate"
 
-local ipairs, setmetatable = ipairs, setmetatable
+local ipairs, setmetatable, type = ipairs, setmetatable, type
 local format, huge, max, min = string.format, math.huge, math.max, math.min
 
 local _M, Lock = {}, lock.methods
@@ -44,42 +45,34 @@ local function as_writer(view)
     end
 end
 
--- Enters to read if this owner holds the writer, whose lease grows to the reader's.
--- @return whether it does; or nil and an error
-local function enter_beside(view, lease)
+local read_methods, write_methods = {}, {}
+
+-- Enters to read if this owner holds the writer, whose lease grows to the reader's. Else calls
+-- how(view, a, b), which acquires.
+local function read(view, lease, how, a, b)
     local client, owner = view.client, lock.owner_of(view)
     local hold = client.core and client.holds:get(owner, view.within)
     if not hold or client.holds:remaining(hold) <= 0 then
-        return false
+        return how(view, a, b)
     end
     local ok, err = reentry.grow(lock.view(view, writing, owner), owner, hold, lease)
-    if not ok then
-        return err.code ~= "not_held" and nil, err
+    if ok then
+        hold.reads = (hold.reads or 0) + 1
+        hold.reads_until = max(hold.reads_until or 0, lease and client.now() + lease or huge)
+        return true
+    elseif err.code == "not_held" then       -- another coroutine released it meanwhile
+        return how(view, a, b)
     end
-    hold.reads = (hold.reads or 0) + 1
-    hold.reads_until = max(hold.reads_until or 0, lease and client.now() + lease or huge)
-    return true
+    return nil, err
 end
 
-local read_methods, write_methods = {}, {}
-
 function read_methods:lock(lease)
-    lock.check_lease(self, lease)
-    local ok, err = enter_beside(self, lease)
-    if ok == false then
-        return Lock.lock(self, lease)
-    end
-    return ok, err
+    return read(self, lock.check_lease(self, lease), Lock.lock, lease)
 end
 
 function read_methods:tryLock(wait, lease)
     lock.check_wait(wait)
-    lock.check_lease(self, lease)
-    local ok, err = enter_beside(self, lease)
-    if ok == false then
-        return Lock.tryLock(self, wait, lease)
-    end
-    return ok, err
+    return read(self, lock.check_lease(self, lease), Lock.tryLock, wait, lease)
 end
 
 function read_methods:unlock(opts)
@@ -120,14 +113,23 @@ for _, name in ipairs { "extend", "stillMine", "remaining", "isValid", "isHeldBy
     end
 end
 
+-- How often the owner of the writer has entered to read; nil: not at all.
+local function reads_of(view)
+    local hold = lock.hold_of(view)
+    return hold and hold.reads
+end
+
 --- The last unlock of an owner that has entered to read makes it a reader, who imports what the
 -- writer has.
--- @return as Lock:unlock; also lost: it holds nothing any more
+-- @return as Lock:unlock; also lost: it holds nothing any more; unsupported: a closed name has no
+--   readers
 function write_methods:unlock(opts)
     local owner = lock.owner_of(self)
     local hold = self.client.holds:get(owner, self.id)
     local reads = hold and hold.count == 1 and hold.reads
-    if not reads or opts ~= nil or not self.client.host.can_wait()
+    if reads and (opts ~= nil and closing.options(opts) or 0) > 0 then
+        return lock.failure(self, "unsupported")
+    elseif not reads or not self.client.host.can_wait()
         or self.client.holds:remaining(hold) <= 0 then
         return Lock.unlock(self, opts)
     end
@@ -143,6 +145,20 @@ function write_methods:unlock(opts)
         client.holds:get(owner, view.id).count = reads
     end
     return ok, err
+end
+
+function write_methods:settle(seconds, opts)
+    if reads_of(self) and not (type(opts) == "table" and opts.keep) then
+        return lock.failure(self, "unsupported")
+    end
+    return Lock.settle(self, seconds, opts)
+end
+
+function write_methods:export()
+    if reads_of(self) then
+        return lock.failure(self, "unsupported")
+    end
+    return Lock.export(self)
 end
 
 reading = primitive.new {

@@ -14,7 +14,7 @@ local hooks = require "redlock.lock.hooks"
 local rounds = require "redlock.runtime.rounds"
 local subscriptions = require "redlock.runtime.subscription"
 
-local setmetatable = setmetatable
+local pairs, setmetatable = pairs, setmetatable
 
 local _M = {}
 
@@ -102,6 +102,21 @@ function _M.wake_first(queue)
     if first and first.round then
         rounds.wake(first.round)
     end
+end
+
+--- A list of what waits in a client, in its queues or without a place: each has lock and wait, for
+-- hooks.abandoned().
+function _M.waiters(client)
+    local list = {}
+    for alone in pairs(client.alone) do
+        list[#list + 1] = alone
+    end
+    for _, queue in pairs(client.queues) do
+        for i = queue.first, queue.last do
+            list[#list + 1] = not queue[i].gone and queue[i] or nil
+        end
+    end
+    return list
 end
 
 function _M.wake_all(queue)

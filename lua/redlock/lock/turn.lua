@@ -34,13 +34,15 @@ Alone.__index = Alone
 local function stand_alone(call)
     local lock, client = call.lock, call.lock.client
     client.waiting = client.waiting + 1
-    return setmetatable({ lock = hooks.view(lock), wait = call.wait, gone = false }, Alone)
+    local alone = setmetatable({ lock = hooks.view(lock), wait = call.wait, gone = false }, Alone)
+    client.alone[alone] = true
+    return alone
 end
 
 function Alone:leave()
     local client = self.lock.client
     client.waiting = client.waiting - (self.gone and 0 or 1)
-    self.gone = true
+    self.gone, client.alone[self] = true, nil
 end
 
 --- Ends the wait when the coroutine was killed.

@@ -178,12 +178,13 @@ function Permit:token() end
 ---@class redlock.CountDownLatch
 local Latch = {}
 
----Makes the latch for `n` parties. An open latch may be made anew, which closes it.
+---Makes the latch for `n` parties. One that exists stays as it is, also when it is open: to make it
+---anew, call `delete` first.
 ---```lua
 ---assert(client:getCountDownLatch("loaded"):trySetCount(3))
 ---```
 ---@param n integer  1 to 4096
----@return boolean|nil made  false: there is one, and it is not open
+---@return boolean|nil made  false: there is one
 ---@return redlock.Error err  no_quorum; unknown: what was stored ends soon
 function Latch:trySetCount(n) end
 
