@@ -47,6 +47,23 @@ describe("the pages", function()
         assert.is_true(n > 100, n)
     end)
 
+    it("say in the same words what becomes of whatever may outlive max_lease", function()
+        local words = 'Longer than `max_lease`, it is forgotten if a majority of the servers lose '
+            .. 'their memory meanwhile, even one by one, as in a rolling restart: where that does '
+            .. 'harm, keep "done" in a table of your own.'
+        for path, times in pairs { ["examples/kinds/README.md"] = 2,
+            ["examples/locks/README.md"] = 1, ["examples/command/README.md"] = 1,
+            ["lua/redlock/types/family.lua"] = 1, ["lua/redlock/types/lock.lua"] = 2,
+            ["lua/redlock/types/client.lua"] = 1 } do
+            local text, n, at = pages.text(path):gsub("\n%-%-%-", " "):gsub("%s+", " "), 0, 0
+            repeat
+                at = text:find(words, at + 1, true)
+                n = n + (at and 1 or 0)
+            until not at
+            assert.equal(times, n, path)
+        end
+    end)
+
     it("have snippets of known languages only, of which each is run", function()
         local known = { lua = true, sh = true, nginx = true, sql = true, conf = true }
         for _, path in ipairs(pages.list) do

@@ -2,7 +2,7 @@
 --
 -- A start takes a slot of a semaphore that nobody releases; the slot ends with the period. So a
 -- window of the period, less the drift of clocks, never has more starts than slots. A start counts
--- from when it was asked for.
+-- from when it is granted.
 
 local future = require "redlock.lock.future"
 local lock = require "redlock.lock.lock"

@@ -120,6 +120,9 @@ function Client:getElection(name, opts) end
 
 ---Runs a function unless it has already run in this period. By default a run that fails or dies may
 ---be repeated; none begins after one has returned. With `before`, none begins after one has begun.
+---Longer than `max_lease`, it is forgotten if a majority of the servers lose their memory
+---meanwhile, even one by one, as in a rolling restart: where that does harm, keep "done" in a table
+---of your own.
 ---```lua
 ---assert(client:once("nightly", 3600, function() print "report" end))
 ---local ran, err = client:once("nightly", 3600, function() print "again" end)
