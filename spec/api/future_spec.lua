@@ -57,6 +57,23 @@ describe("futures", function()
         assert.is_true(client:getLock("x"):unlockAsync():get(5))
     end)
 
+    it("ask the servers, many at a time", function()
+        local mine, asked, forced = client:getLock("mine"), {}, {}
+        assert.is_true(mine:tryLock(5, 20))
+        for i = 1, 100 do
+            asked[i] = client:getLock(i % 2 == 0 and "mine" or "free " .. i):isLockedAsync()
+        end
+        local left = mine:remainTimeToLiveAsync()
+        for i = 1, 100 do
+            assert.equal(i % 2 == 0, asked[i]:get(20))
+        end
+        assert.is_true(left:get(20) > 15)
+        for i = 1, 2 do
+            forced[i] = mine:forceUnlockAsync():get(20)
+        end
+        assert.same({ true, false }, forced)
+    end)
+
     it("time out and go on", function()
         local other = client:getLock("x", { owner = "other" })
         assert.is_true(other:tryLock())

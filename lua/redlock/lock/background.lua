@@ -8,7 +8,7 @@ local future_of = require "redlock.lock.future"
 local lock = require "redlock.lock.lock"
 local rounds = require "redlock.runtime.rounds"
 
-local getmetatable, setmetatable = getmetatable, setmetatable
+local getmetatable, ipairs, setmetatable = getmetatable, ipairs, setmetatable
 local huge = math.huge
 
 local methods = lock.methods
@@ -125,4 +125,9 @@ end
 function methods:extendAsync(lease)
     lock.check_lease(self, lease)
     return start(self, self.extend, lease)
+end
+
+--- The futures of calls that ask the servers (asking.lua).
+for _, name in ipairs { "isLocked", "remainTimeToLive", "forceUnlock" } do
+    methods[name .. "Async"] = function(self) return start(self, self[name]) end
 end

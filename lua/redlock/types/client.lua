@@ -33,7 +33,8 @@ function Client:getLock(name, opts) end
 function Client:getFencedLock(name, opts) end
 
 ---Makes a lock that serves its waiters in order. A call that a majority of the servers had queued
----before another call began is served first. No I/O.
+---before another call began is served first. Use it in every program that takes the name: callers of
+---its other kinds do not queue, and may starve those that do. No I/O.
 ---```lua
 ---local lock = client:getFairLock "printer"
 ---assert(lock:tryLock(5))

@@ -284,6 +284,27 @@ function Lock:unlockAsync(opts) end
 ---@return redlock.Future future  of what `extend` returns
 function Lock:extendAsync(lease) end
 
+---Does what `isLocked` does, as a future.
+---```lua
+---assert(client:getLock("a"):isLockedAsync():get() == false)
+---```
+---@return redlock.Future future  of what `isLocked` returns
+function Lock:isLockedAsync() end
+
+---Does what `remainTimeToLive` does, as a future.
+---```lua
+---assert(client:getLock("a"):remainTimeToLiveAsync():get() == 0)
+---```
+---@return redlock.Future future  of what `remainTimeToLive` returns
+function Lock:remainTimeToLiveAsync() end
+
+---Does what `forceUnlock` does, as a future.
+---```lua
+---assert(client:getLock("a"):forceUnlockAsync():get() == false)
+---```
+---@return redlock.Future future  of what `forceUnlock` returns
+function Lock:forceUnlockAsync() end
+
 -- ---- before the end ----------------------------------------------------------------
 
 ---Has `fn` called when at most `seconds` of validity are left, before the hold ends because it was
