@@ -113,12 +113,6 @@ for _, name in ipairs { "extend", "stillMine", "remaining", "isValid", "isHeldBy
     end
 end
 
--- How often the owner of the writer has entered to read; nil: not at all.
-local function reads_of(view)
-    local hold = lock.hold_of(view)
-    return hold and hold.reads
-end
-
 --- The last unlock of an owner that has entered to read makes it a reader, who imports what the
 -- writer has.
 -- @return as Lock:unlock; also lost: it holds nothing any more; unsupported: a closed name has no
@@ -147,18 +141,15 @@ function write_methods:unlock(opts)
     return ok, err
 end
 
-function write_methods:settle(seconds, opts)
-    if reads_of(self) and not (type(opts) == "table" and opts.keep) then
-        return lock.failure(self, "unsupported")
+-- They would end the reader, too.
+for _, name in ipairs { "settle", "export" } do
+    write_methods[name] = function(self, a, b)
+        local hold = lock.hold_of(self)
+        if hold and hold.reads and not (type(b) == "table" and b.keep) then
+            return lock.failure(self, "unsupported")
+        end
+        return Lock[name](self, a, b)
     end
-    return Lock.settle(self, seconds, opts)
-end
-
-function write_methods:export()
-    if reads_of(self) then
-        return lock.failure(self, "unsupported")
-    end
-    return Lock.export(self)
 end
 
 reading = primitive.new {

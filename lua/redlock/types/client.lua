@@ -33,8 +33,8 @@ function Client:getLock(name, opts) end
 function Client:getFencedLock(name, opts) end
 
 ---Makes a lock that serves its waiters in order. A call that a majority of the servers had queued
----before another call began is served first. Use it in every program that takes the name: callers of
----its other kinds do not queue, and may starve those that do. No I/O.
+---before another call began is served first. Use it in every program that takes the name: callers
+---of its other kinds do not queue, and may starve those that do. No I/O.
 ---```lua
 ---local lock = client:getFairLock "printer"
 ---assert(lock:tryLock(5))
@@ -121,7 +121,7 @@ function Client:getElection(name, opts) end
 
 ---Runs a function unless it has already run in this period. By default a run that fails or dies may
 ---be repeated; none begins after one has returned. With `before`, none begins after one has begun.
----Longer than `max_lease`, it is forgotten if a majority of the servers lose their memory
+---What lasts longer than `max_lease` is forgotten if a majority of the servers lose their memory
 ---meanwhile, even one by one, as in a rolling restart: where that does harm, keep "done" in a table
 ---of your own.
 ---```lua

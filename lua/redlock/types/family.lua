@@ -352,8 +352,8 @@ function Election:getName() end
 -- ---- rates -----------------------------------------------------------------------
 
 ---At most `permits` starts in any window of `period`, less the drift of clocks. A start counts from
----when it is granted. Longer than `max_lease`, it is forgotten if a majority of the servers lose
----their memory meanwhile, even one by one, as in a rolling restart: where that does harm, keep
+---when it is granted. What lasts longer than `max_lease` is forgotten if a majority of the servers
+---lose their memory meanwhile, even one by one, as in a rolling restart: where that does harm, keep
 ---"done" in a table of your own. `tostring(limiter)` is for people.
 ---@class redlock.RateLimiter
 ---@field permits integer  starts in a period

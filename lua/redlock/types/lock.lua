@@ -57,10 +57,7 @@ function Lock:tryLock(wait, lease) end
 function Lock:unlock(opts) end
 
 ---Ends the hold, whatever its hold count, and leaves its keys on the servers for `seconds`, even
----far longer than `max_lease`. Nobody can release or extend it after that.
----Longer than `max_lease`, it is forgotten if a majority of the servers lose their memory
----meanwhile, even one by one, as in a rolling restart: where that does harm, keep "done" in a table
----of your own.
+---far longer than `max_lease` (see `closed_for`). Nobody can release or extend it after that.
 ---```lua
 ---assert(lock:tryLock(5))
 ---assert(lock:settle(2))                    -- nobody gets it before 2 s have passed
@@ -89,9 +86,9 @@ function Lock:settle(seconds, opts) end
 ---@return redlock.Error err  no_quorum; phase; closed
 function Lock:ask(name, args) end
 
----What `lock:unlock` leaves on the servers. Longer than `max_lease`, it is forgotten if a majority
----of the servers lose their memory meanwhile, even one by one, as in a rolling restart: where that
----does harm, keep "done" in a table of your own.
+---What `lock:unlock` leaves on the servers. What lasts longer than `max_lease` is forgotten if a
+---majority of the servers lose their memory meanwhile, even one by one, as in a rolling restart:
+---where that does harm, keep "done" in a table of your own.
 ---@class (exact) redlock.UnlockOptions
 ---@field closed_for? number  seconds from the acquisition during which nobody can take the name
 
