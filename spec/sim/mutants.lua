@@ -815,7 +815,7 @@ return {
         by = { "passed on within bounds" } },
 
     { name = "a worn lease passes on as it is", file = "lua/redlock/lock/local_queue.lua",
-        from = "left >= seconds * (1 - o.drift_factor - WORN)", to = "left >= 0",
+        from = "left >= _M.least_left(self.client, seconds)", to = "left >= 0",
         by = { "passed on as good as new" } },
 
     { name = "a lease of another length passes on", file = "lua/redlock/lock/local_queue.lua",

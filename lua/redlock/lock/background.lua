@@ -127,7 +127,7 @@ function methods:extendAsync(lease)
     return start(self, self.extend, lease)
 end
 
---- The futures of calls that ask the servers (asking.lua).
+-- The futures of calls that ask the servers (asking.lua).
 for _, name in ipairs { "isLocked", "remainTimeToLive", "forceUnlock" } do
     methods[name .. "Async"] = function(self) return start(self, self[name]) end
 end
