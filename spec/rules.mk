@@ -255,8 +255,10 @@ fencing: ## a paused holder at resources that check its token, and at some that 
 	@$(RUN_LUA) examples/fencing/sql.lua
 	@$(RUN_LUA) examples/fencing/file.lua
 
+# These, and the specs, take Debian's nginx; or OPENRESTY=prefix; or NGINX=program with
+# NGINX_MODULES=folder (empty: built in).
 .PHONY: demo-nginx
-demo-nginx: ## nginx with pages that lock, until Ctrl-C; PORT=8099
+demo-nginx: ## nginx with pages that lock, until Ctrl-C; PORT=8099 OPENRESTY=prefix
 	@spec/setup nginx
 	@$(MAKE) --no-print-directory -s all tools
 	@$(RUN_LUA) examples/nginx/run.lua $(PORT)
@@ -320,7 +322,7 @@ instructions: ## counts those of a cycle and of 1,000 futures; writes down how m
 
 # CYCLES of each batch; SECONDS of each row after those.
 .PHONY: bench-nginx
-bench-nginx: ## the same in a worker of nginx
+bench-nginx: ## the same in a worker of nginx; OPENRESTY=prefix
 	@spec/setup test
 	@$(MAKE) --no-print-directory -s all tools $(TOOLS)/floor
 	@$(RUN_LUA) spec/bench/nginx.lua $(or $(SECONDS),5) $(or $(CYCLES),1000)

@@ -1,12 +1,14 @@
 -- Three Redis servers and nginx with examples/nginx.conf; see `make demo-nginx`.
 --
 --     luajit examples/nginx/run.lua [port]
+--
+-- Debian's nginx; another one: OPENRESTY=prefix, or NGINX=program NGINX_MODULES=folder.
 jit.off()                      -- compiled code would not look for Ctrl-C
 
 local support = require "spec.support"
+local program = require "spec.support.nginx"
 
 local PORT = arg[1] or "8099"
-local MODULES = "/usr/lib/nginx/modules"
 
 local function read(path)
     local file = assert(io.open(path))
@@ -21,7 +23,7 @@ local dir = support.tmpdir()
 
 -- Its paths are relative: those of the library to this directory, nginx's own to another.
 local conf = read "examples/nginx.conf"
-    :gsub("load_module modules", "load_module " .. MODULES)
+    :gsub("load_module modules/([^;]*);", program.load)
     :gsub('([";])([%w/]*%?)', function(before, path)
         return before .. (path:find "^/" and path or root .. "/" .. path)
     end)
@@ -42,8 +44,9 @@ file:write(conf)
 file:close()
 support.spawn { "chmod", "711", dir }:wait(10)
 
-local nginx = support.spawn { "nginx", "-p", dir, "-c", dir .. "/nginx.conf",
-    env = { REDLOCK_NODES = table.concat(cluster:uris(), " ") } }
+local command = program.command(dir)
+command.env = { REDLOCK_NODES = table.concat(cluster:uris(), " ") }
+local nginx = support.spawn(command)
 print(("http://127.0.0.1:%s/counter  /news  /report  /phases  /metrics; ends with Ctrl-C")
     :format(PORT))
 io.stdout:flush()

@@ -1,4 +1,5 @@
 -- Workers come and go: reloads under load, exits, no code cache, no timers left [45].
+local nginx = require "spec.support.nginx"
 local support = require "spec.support"
 
 local INIT = [[
@@ -432,6 +433,9 @@ describe("a worker of nginx", function()
     end)
 
     it("may have another hiredis in it (nchan)", function()
+        if not nginx.has_module "ngx_nchan_module.so" then
+            return pending "this nginx has no nchan"
+        end
         start { modules = { "ngx_nchan_module.so" } }
         assert.equal("ok", ng:get "/cycle")
         local requests, failed, text = load("/cycle", 1, 8).finish()

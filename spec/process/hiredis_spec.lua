@@ -1,4 +1,5 @@
 -- hiredis, linked in or loaded: the core's own, whatever else the process has.
+local nginx = require "spec.support.nginx"
 local support = require "spec.support"
 
 -- What the system has, as files.
@@ -90,6 +91,9 @@ for _, kind in ipairs { "static", "shared" } do
         end)
 
         it("works in nginx with a module that brings its own (nchan)", function()
+            if not nginx.has_module "ngx_nchan_module.so" then
+                return pending "this nginx has no nchan"
+            end
             local ng = support.nginx {
                 nodes = { server }, core = dir, modules = { "ngx_nchan_module.so" },
                 server = [[ location /cycle { content_by_lua_block {

@@ -9,7 +9,45 @@ local _M = {}
 local Nginx = {}
 Nginx.__index = Nginx
 
-local MODULES = "/usr/lib/nginx/modules/"
+local function set(name)
+    local value = os.getenv(name)
+    return value ~= "" and value or nil
+end
+
+-- Which nginx: OPENRESTY=prefix, or NGINX=program and NGINX_MODULES=folder (empty: it has them
+-- built in); Debian's by default.
+local OPENRESTY = set "OPENRESTY"
+local PROGRAM = set "NGINX" or OPENRESTY and OPENRESTY .. "/nginx/sbin/nginx" or "nginx"
+local MODULES = os.getenv "NGINX_MODULES" or OPENRESTY and "" or "/usr/lib/nginx/modules"
+
+--- The command for nginx with a configuration, in a folder of its own.
+function _M.command(dir)
+    return { PROGRAM, "-e", "stderr", "-p", dir, "-c", dir .. "/nginx.conf" }
+end
+
+--- Its lines of configuration that load modules.
+function _M.load(...)
+    local lines = MODULES == "" and {} or { ... }
+    for i, module in ipairs(lines) do
+        lines[i] = "load_module " .. MODULES .. "/" .. module .. ";"
+    end
+    return table.concat(lines, "\n")
+end
+
+--- Whether it can load a module of another package.
+function _M.has_module(module)
+    local file = MODULES ~= "" and io.open(MODULES .. "/" .. module)
+    return file and file:close() or false
+end
+
+--- Whether it has OpenResty's patches; whether its OpenSSL has.
+function _M.patches()
+    local p = io.popen(("%s -v 2>&1; nm -D $(ldd $(command -v %s) | awk '/libssl/ { print $3 }')")
+        :format(PROGRAM, PROGRAM))
+    local text = p:read "*a"
+    p:close()
+    return text:find "openresty/" ~= nil, text:find "SSL_magic_pending_session_ptr" ~= nil
+end
 
 local CONF = [[
 %(modules)
@@ -86,12 +124,8 @@ local function write_conf(self)
     for i, node in ipairs(o.nodes) do
         uris[i] = ("%q"):format(type(node) == "table" and node.uri or node)
     end
-    local modules = { "ndk_http_module.so", "ngx_http_lua_module.so", unpack(o.modules or {}) }
-    for i, module in ipairs(modules) do
-        modules[i] = "load_module " .. MODULES .. module .. ";"
-    end
     local values = {
-        modules = table.concat(modules, "\n"),
+        modules = _M.load("ndk_http_module.so", "ngx_http_lua_module.so", unpack(o.modules or {})),
         workers = o.workers or 1,
         user = o.user and "user " .. o.user .. ";" or "",
         dir = self.dir,
@@ -228,8 +262,9 @@ end
 
 -- Starts it, and waits until it answers.
 function Nginx:start()
-    self.proc = proc.spawn { "nginx", "-p", self.dir, "-c", self.dir .. "/nginx.conf",
-        stdout = self.dir .. "/out", stderr = "stdout", env = self.opts.env }
+    local command = _M.command(self.dir)
+    command.stdout, command.stderr, command.env = self.dir .. "/out", "stdout", self.opts.env
+    self.proc = proc.spawn(command)
     sys.eventually(function()
         if not self.proc:alive() then
             error("nginx failed: " .. sys.read_file(self.dir .. "/out"), 0)

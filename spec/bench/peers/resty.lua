@@ -6,7 +6,8 @@ local _M = {}
 
 -- `by_hand.take(name, value)` and `by_hand.give(name, value)`, of the servers in `nodes`.
 local BY_HAND = [[
-    local redis = require "nginx.redis"
+    local found, redis = pcall(require, "resty.redis")
+    redis = found and redis or require "nginx.redis"         -- Debian's name of the same
     local UNLOCK = "if redis.call('get', KEYS[1]) == ARGV[1] then "
         .. "return redis.call('del', KEYS[1]) else return 0 end"
     local function ask(node, name, value, unlock)
