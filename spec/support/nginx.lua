@@ -40,13 +40,21 @@ function _M.has_module(module)
     return file and file:close() or false
 end
 
---- Whether it has OpenResty's patches; whether its OpenSSL has.
+--- Whether its Lua module knows a directive.
+function _M.knows(directive)
+    return sys.sh(("cat $(command -v %s) %s/ngx_http_lua_module.so 2> /dev/null | grep -qa %s")
+        :format(PROGRAM, MODULES, directive)) == true
+end
+
+--- Whether it has OpenResty's patches; whether its OpenSSL has; whether it is Debian's, which has the
+--- patch for ssl_certificate_by_lua.
 function _M.patches()
     local p = io.popen(("%s -v 2>&1; nm -D $(ldd $(command -v %s) | awk '/libssl/ { print $3 }')")
         :format(PROGRAM, PROGRAM))
     local text = p:read "*a"
     p:close()
-    return text:find "openresty/" ~= nil, text:find "SSL_magic_pending_session_ptr" ~= nil
+    return text:find "openresty/" ~= nil, text:find "SSL_magic_pending_session_ptr" ~= nil,
+        PROGRAM == "nginx"
 end
 
 local CONF = [[

@@ -46,11 +46,20 @@ local DROPPED_MS = 50         -- nginx dropped a timer that has not run by then 
 local RETRY_MS = 1000         -- between two attempts to start the reader; doubles each time ...
 local RETRY_MAX_MS = 60000    -- ... up to this: each attempt logs a line or two
 
-local YIELDS = { rewrite = true, server_rewrite = true, access = true, content = true,
-    timer = true, ssl_cert = true }
--- A handshake can yield there only with OpenResty's patches.
-local patched = ngx.config.nginx_configure():find "openresty" ~= nil
-YIELDS.ssl_session_fetch, YIELDS.ssl_client_hello = patched, patched
+-- Only OpenResty's patched nginx and OpenSSL export these.
+ffi.cdef [[
+    void redlock_ngx_patched(void) __asm__("ngx_is_privileged_agent");
+    void redlock_ssl_patched(void) __asm__("SSL_magic_pending_session_ptr");
+]]
+local patched = pcall(function() return ffi.C.redlock_ngx_patched end)
+local session_lookup = patched and pcall(function() return ffi.C.redlock_ssl_patched end)
+
+-- The contexts that lua-nginx-module lets yield, where nginx goes on with them: without its patch
+-- for a handshake it resets the connection.
+local YIELDS = { rewrite = true, server_rewrite = true, access = true, precontent = true,
+    content = true, timer = true, ssl_cert = true, ssl_client_hello = patched,
+    ssl_session_fetch = session_lookup, proxy_ssl_verify = patched,
+    proxy_ssl_cert = patched and ngx.config.ngx_lua_version >= 10030 }
 
 local host
 local reader = { running = false, connected = false,
