@@ -22,6 +22,16 @@ local AGAIN = { held = true, no_quorum = true, expired = true }
 local TIMED_OUT = { held = true, deadlock = true }
 
 local clients = {}                       -- name of a dictionary -> client
+local theirs                             -- lua-resty-lock, for the other dictionaries; false: none
+
+-- Finds it also where this module has its name.
+local function load_theirs()
+    local named = package.loaded["resty.lock"]
+    package.loaded["resty.lock"] = named ~= _M and named or nil
+    local found, module = pcall(require, "resty.lock")
+    theirs = found and module
+    package.loaded["resty.lock"] = named
+end
 
 --- Makes locks of a dictionary locks of a cluster, with the dictionary's name and a colon before
 -- their keys; client: nil undoes this.
@@ -31,6 +41,9 @@ function _M.use(dict_name, client)
         validate.bad("client", "one made by redlock.new is needed, not " .. type(client))
     end
     clients[dict_name] = client
+    if theirs == nil then
+        load_theirs()
+    end
 end
 
 -- ---- locks -----------------------------------------------------------------------
@@ -68,14 +81,16 @@ local function lease_of(client, exptime)
     return max(exptime, options.min_lease(o))
 end
 
---- A lock that is not acquired yet.
+--- A lock that is not acquired yet; lua-resty-lock's if its dictionary is not bound to a client.
 -- luacheck: push ignore 212/self
 function _M:new(cluster, opts)
     local client, prefix = clients[cluster], cluster
     if type(cluster) == "table" and type(cluster.getLock) == "function" then
         client, prefix = cluster, nil
+    elseif not client and theirs then
+        return theirs:new(cluster, opts)
     elseif not client then
-        return nil, "dictionary not found"
+        return nil, "dictionary not bound: call use(name, client), or install lua-resty-lock"
     end
     local exptime = opts and opts.exptime or EXPTIME
     local lease, why

@@ -46,8 +46,8 @@ function _M.knows(directive)
         :format(PROGRAM, MODULES, directive)) == true
 end
 
---- Whether it has OpenResty's patches; whether its OpenSSL has; whether it is Debian's, which has the
---- patch for ssl_certificate_by_lua.
+--- Whether it has OpenResty's patches; whether its OpenSSL has; whether it is Debian's, which has
+--- the patch for ssl_certificate_by_lua.
 function _M.patches()
     local p = io.popen(("%s -v 2>&1; nm -D $(ldd $(command -v %s) | awk '/libssl/ { print $3 }')")
         :format(PROGRAM, PROGRAM))

@@ -44,7 +44,7 @@ local SENTENCES = {
         .. "release it while this call waits. Use the same opts.owner, or lockAsync in plain "
         .. "LuaJIT",
     phase = "%s: the caller cannot wait here. In nginx it can wait in rewrite, access, content, "
-        .. "timers and some others (examples/nginx/README.md); in other event loops, in a coroutine",
+        .. "timers and others (examples/nginx/README.md); in other event loops, in a coroutine",
     overload = "%s: too many callers in this process are waiting for locks already. Admit fewer, "
         .. "shorten their waits, or raise the option max_waiting",
     timeout = "%s: the time ran out",

@@ -6,6 +6,7 @@
 ---object is its own owner: any code that has it may unlock it, and collecting it releases its lock.
 ---It renews only leases with exptime 0. For libraries that require "resty.lock" themselves, set in
 ---`init_by_lua` before they load: `package.loaded["resty.lock"] = require "redlock.resty_lock"`.
+---Dictionaries that you give to `use` become the cluster's; all others stay lua-resty-lock's.
 ---```lua
 ---local resty_lock = require "redlock.resty_lock"
 ---resty_lock.use("my_locks", client)
@@ -33,8 +34,9 @@ function resty_lock.use(dict_name, client) end
 ---```
 ---@param cluster string|redlock.Client  a dictionary, see `use`; or a client: keys are the names
 ---@param opts? redlock.RestyLockOptions  its lease and time to wait
----@return redlock.RestyLock|nil lock  not locked yet
----@return string|nil err  "dictionary not found", or what is wrong with exptime
+---@return redlock.RestyLock|nil lock  not locked yet; lua-resty-lock's if nothing was bound to it
+---@return string|nil err  "dictionary not found", "dictionary not bound: ..." (and there is no
+---lua-resty-lock), or what is wrong with exptime
 function resty_lock:new(cluster, opts) end
 
 ---The options of lua-resty-lock.
