@@ -285,6 +285,17 @@ function Box:look_again()
     end
 end
 
+--- The process is told to end: has waiting calls look at host.leaving(), and calls the onEnding
+-- functions.
+function Box:leave()
+    for _, w in pairs(self.waiting) do
+        rounds.wake(w.round)
+    end
+    for client in pairs(self.clients) do
+        client.holds:leave()
+    end
+end
+
 --- Whether onLost() was called for something that is held.
 function Box:is_listened_to()
     for client in pairs(self.clients) do

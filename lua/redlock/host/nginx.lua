@@ -42,6 +42,7 @@ local LATE_MS = 1000          -- the log mentions a missing reader after this
 local POLL_S = 0.001          -- between two polls of a waiter
 local TURN_MS = 2             -- the worker's other events wait at most this much longer
 local LONG_S = 86400          -- only saves a wait that is stuck
+local WATCH_S = 5             -- how long a timer looks for the worker's exit, as long as any waits
 local DROPPED_MS = 50         -- nginx dropped a timer that has not run by then (too many run)
 local RETRY_MS = 1000         -- between two attempts to start the reader; doubles each time ...
 local RETRY_MAX_MS = 60000    -- ... up to this: each attempt logs a line or two
@@ -407,6 +408,19 @@ local function poll(w)
     end
 end
 
+-- Calls that wait in a timer, which may have no end of its own, hear of the worker's exit: nginx
+-- then runs the timers that are not due.
+local watching = false
+
+local function watch(early)
+    watching = false
+    if early then
+        host.box:leave()
+    elseif host.box.count > 0 then
+        watching = ngx.timer.at(WATCH_S, watch) ~= nil
+    end
+end
+
 local function suspend(w)
     if not w.sem then
         w.sem = semaphore.new(0)
@@ -448,7 +462,11 @@ host = loop.new {
     end,
     suspend = suspend,
     wake = wake,
-    listen = function(box) listen(box) end,
+    listen = function(box)
+        watching = watching or get_phase() == "timer" and ngx.timer.at(WATCH_S, watch) ~= nil
+        listen(box)
+    end,
+    leaving = function() return ngx.worker.exiting() and get_phase() == "timer" end,
     spawn = function(fn) return ngx.thread.spawn(fn) end,
     defer = defer,
     log = log,

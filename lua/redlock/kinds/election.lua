@@ -71,9 +71,15 @@ function methods:campaign(wait)
     if view:isValid() then
         return view:token()
     end
+    if rounds.is_over(self.client) then      -- an old worker of nginx is not elected
+        return lock.failure(view, "closed")
+    end
     local ok, term = view[wait == nil and "lock" or "tryLock"](view, wait)
     if not ok then
         return nil, term
+    elseif rounds.is_over(self.client) then
+        view:unlock()
+        return lock.failure(view, "closed")
     end
     local hold = lock.hold_of(view)
     if not hold then
@@ -135,16 +141,19 @@ function methods:leader()
     return { id = id, term = term }, max(left / 1000, 0)
 end
 
--- Calls fn for each change until the client is closed.
+-- Calls fn for each change until the client is closed, or the process ends.
 local function follow(subscription, self, fn)
     local client, last, id, highest, seen = self.client, nil, nil, 0, 0
-    while not client.closed do
+    while true do
         local found, left = self:leader()
         local term = found and found.term
         if found and term >= highest and (term ~= last or found.id ~= id)
             or found == false and last ~= false then
             last, id, highest = term, found and found.id, term or highest
             fn(found or nil)
+        end
+        if rounds.is_over(client) then
+            return
         end
         seen = subscriptions.sleep(client, subscription, seen,
             found and max(min(left, client.options.lease), 0.01) or client.options.fallback)

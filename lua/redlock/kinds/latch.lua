@@ -222,6 +222,8 @@ local function wait_until(subscription, self, ends)
                 return lock.failure(self, "timeout")
             end
             return left and true, err
+        elseif rounds.is_over(client) then
+            return lock.failure(self, "closed")
         end
         seen = subscriptions.sleep(client, subscription, seen,
             min(client.options.fallback, ends - now))

@@ -98,6 +98,13 @@ function _M.call_endings(holds, now)
     end
 end
 
+--- Calls the onEnding functions of a hold, whatever is left of it.
+function _M.call_all_endings(holds, hold)
+    for _, ending in ipairs(hold.on_ending) do
+        call_on_ending(holds, hold, ending)
+    end
+end
+
 --- Has fn(lock, left) called when `seconds` or less of the hold's validity are left.
 function _M.on_ending(holds, hold, seconds, fn, lock)
     hold.on_ending = hold.on_ending or {}

@@ -80,6 +80,9 @@ local function await(future, seconds)
     if future.sleepers then
         local finish = client.now() + (seconds or huge)
         repeat
+            if not client.closed and rounds.is_over(client) then
+                return nil, errors.new("closed", "a future")
+            end
             sleep(future, max(finish - client.now(), 0))
         until future.done or client.now() >= finish
         return true

@@ -470,6 +470,13 @@ function Holds:poll()
     return now
 end
 
+--- Calls the onEnding functions, as the process is told to end.
+function Holds:leave()
+    for hold in pairs(self.ending) do
+        callbacks.call_all_endings(self, hold)
+    end
+end
+
 --- Like poll(), for a timer of the host, while nobody calls the library.
 -- @param sees_ends  whether the host finds owners that ended by itself
 -- @return seconds until the next call; nil: nothing is held, or nothing is due

@@ -181,10 +181,12 @@ end
 --   overload, closed
 function _M.wait(call)
     call.tried = false
-    local step = next_step(call)
+    local client, step = call.lock.client, next_step(call)
     while type(step) == "number" do
-        local_queue.sleep(call.place, nil, step)
-        step = call.lock.client.closed and errors.new("closed", call.lock) or next_step(call)
+        if not rounds.is_over(client) then
+            local_queue.sleep(call.place, nil, step)
+        end
+        step = rounds.is_over(client) and errors.new("closed", call.lock) or next_step(call)
     end
     return step
 end

@@ -37,7 +37,7 @@ local SENTENCES = {
     unknown = "%s: no majority of the servers confirmed this; on servers that did not receive it, "
         .. "the lock ends with its lease",
     cancelled = "%s was cancelled",
-    closed = "%s: the client is closed",
+    closed = "%s: the client is closed, or this worker of nginx exits",
     unsupported = "%s: this kind of lock does not support that",
     deadlock = "%s is held by another owner of this thread or request, or by this owner: as "
         .. "another kind of lock, in another set of names, or around `once`. That holder cannot "

@@ -360,6 +360,12 @@ function _M.abandon(handle)
     C.rl_lease_abandon(ffi_gc(handle, nil))
 end
 
+--- Whether a call must not wait any longer: the client is closed, or the process ends.
+function _M.is_over(client)
+    local leaving = client.host.leaving
+    return client.closed or leaving ~= nil and leaving()
+end
+
 -- ---- checks and pauses -----------------------------------------------------------
 
 -- Callers read the results from the client: true, or nil and an error when it is closed.

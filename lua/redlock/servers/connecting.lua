@@ -70,6 +70,8 @@ function _M.connect(client, seconds)
             return true
         elseif left <= 0 then
             return nil, errors.new("no_quorum", "connect", health.complaints(rows))
+        elseif rounds.is_over(client) then
+            break
         end
         round = keep_asking(client, round)
         rounds.sleep(client, min(pause, left))

@@ -1,0 +1,132 @@
+-- Timers of nginx that wait, lead or work while their worker exits.
+local support = require "spec.support"
+
+-- In each worker: every call that may wait without end, of names that another process has. What a
+-- call said, and how many seconds after the worker heard of its end.
+local WAITERS = [[
+    local function note(what, ok, err)
+        ngx.update_time()
+        local late = ngx.shared.shared:get("quit" .. ngx.worker.pid())
+        ngx.shared.shared:set(ngx.worker.pid() .. what, tostring(ok or err.code)
+            .. (late and ngx.now() - late < 1 and " at once" or " late"))
+    end
+    local function waits(what, fn)
+        ngx.timer.at(0, function()
+            ngx.shared.shared:incr("began", 1, 0)
+            note(what, fn())
+        end)
+    end
+    ngx.timer.at(3600, function()
+        ngx.update_time()
+        ngx.shared.shared:set("quit" .. ngx.worker.pid(), ngx.now())
+    end)
+    waits("lock", function() return client:getLock("taken"):lock() end)
+    waits("second", function() return client:getLock("taken"):tryLock(600) end)
+    waits("using", function() return client:using("taken", { wait = 600 }, print) end)
+    waits("fair", function() return client:getFairLock("fair"):lock() end)
+    waits("write", function() return client:getReadWriteLock("rw"):writeLock():lock() end)
+    waits("permit", function() return client:getSemaphore("full", 1):acquire() end)
+    waits("latch", function() return client:getCountDownLatch("latch"):await() end)
+    waits("campaign", function()
+        return client:getElection("chief", { id = "worker" }):campaign()
+    end)
+    waits("observe", function()
+        return client:getElection("chief", { id = "worker" }):observe(function() end):get()
+    end)
+    waits("get", function() return client:getLock("taken"):lockAsync():get() end)
+    waits("thread", function()
+        local _, ok, err = ngx.thread.wait(ngx.thread.spawn(function()
+            return client:getLock("taken"):lock()
+        end))
+        return ok, err
+    end)
+]]
+local N = 11
+
+describe("timers of a worker that exits", function()
+    local cluster, ng
+
+    setup(function()
+        cluster = support.cluster(3)
+    end)
+    teardown(support.cleanup)
+    before_each(function()
+        cluster:flush()
+    end)
+    local function said(key)
+        return ng:get("/said?key=" .. key)
+    end
+
+    local function start(init_worker, more)
+        ng = support.nginx { nodes = cluster, workers = 2, init_worker = init_worker,
+            shutdown = "60s", options = "lease = 1",
+            server = [[ location /said { content_by_lua_block {
+                ngx.print(ngx.shared.shared:get(ngx.var.arg_key)) } } ]] .. (more or "") }
+    end
+
+    local function only(n)
+        support.eventually(function() return #ng:workers() == n end, 10, "the old workers' end")
+    end
+
+    it("wait no longer: every call ends with `closed`, and keeps no place", function()
+        local other = support.client(cluster, { lease = 1 })
+        for _, lock in ipairs { other:getLock "taken", other:getFairLock "fair",
+            other:getReadWriteLock("rw"):readLock() } do
+            assert(lock:tryLock(1))
+        end
+        local permit = assert(other:getSemaphore("full", 1):acquire())
+        assert(other:getCountDownLatch("latch"):trySetCount(1))
+        local chief = other:getElection("chief", { id = "other" })
+        assert(chief:campaign(1))
+        start(WAITERS)
+        for round = 1, 10 do
+            support.eventually(function() return said "began" == tostring(2 * round * N) end, 10)
+            local old = ng:workers()
+            ng:reload()
+            only(2)
+            for _, pid in ipairs(old) do
+                for what in WAITERS:gmatch 'waits%("([^"]+)"' do
+                    assert.equal(what .. ": closed at once",
+                        what .. ": " .. said(pid .. what))
+                end
+            end
+        end
+        ng:ends "QUIT"
+        permit:release()
+        chief:resign()
+        other:releaseAll()
+        local third = support.client(cluster)        -- nobody is before it
+        for _, lock in ipairs { third:getLock "taken", third:getFairLock "fair",
+            third:getReadWriteLock("rw"):readLock() } do
+            assert(lock:tryLock(0))
+        end
+        assert(third:getSemaphore("full", 1):tryAcquire())
+        assert(third:getElection("chief", { id = "third" }):campaign(0))
+        third:close()
+        other:close()
+    end)
+
+    it("keep what they hold, renewed, while their code runs, which hears of the exit", function()
+        start([[ ngx.timer.at(0, function()
+            local shared, l = ngx.shared.shared, client:getLock "job"
+            if ngx.worker.id() == 0 and shared:add("begun", true) and l:lock() then
+                assert(l:onEnding(0.5, function() shared:set("told", ngx.get_phase()) end))
+                repeat ngx.sleep(0.01) until shared:get "finish"
+                shared:set("end", tostring(l:isValid()) .. " " .. tostring(l:unlock()))
+            end
+        end) ]], [[ location /finish { content_by_lua_block {
+            ngx.shared.shared:set("finish", true) } } ]])
+        support.eventually(function() return cluster:keys() > 0 end)
+        ng:reload()
+        support.eventually(function() return said "told" == "timer" end)
+        only(3)
+        local other = support.client(cluster)
+        assert.same("held", select(2, other:getLock("job"):tryLock(2)).code)
+        ng:get "/finish"
+        assert(other:getLock("job"):tryLock(10))
+        assert.equal("true true", said "end")
+        only(2)
+        ng:ends "QUIT"
+        other:close()
+    end)
+end)
