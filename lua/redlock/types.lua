@@ -167,7 +167,7 @@ function redlock.is_error(value) end
 ---| "not_found" # a latch was not made, or too many servers have forgotten it
 ---| "unknown" # no majority answered a release: what is left ends with its lease
 ---| "cancelled" # `future:cancel` ended the call
----| "closed" # the client is closed
+---| "closed" # the client is closed, or the nginx worker of a waiting timer exits
 ---| "config" # a setting, a file or a text is wrong: the message names it
 ---| "phase" # the caller cannot wait here, for example in nginx's log phase
 ---| "unsupported" # the primitive has no script for it

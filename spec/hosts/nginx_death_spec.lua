@@ -98,6 +98,10 @@ local SERVER = [[
         for _ in pairs(require("redlock.host.nginx").box.waiting) do n = n + 1 end
         ngx.print(n)
     } }
+    location /tasks { content_by_lua_block {
+        collectgarbage() collectgarbage()
+        ngx.print(next(require("redlock.host.nginx").box.tasks) and "some" or "none")
+    } }
     location /kill { content_by_lua_block {
         local threads = {}
         for i = 1, 20 do
@@ -288,6 +292,7 @@ describe("in nginx a request that dies", function()
             request:abort()
             assert.equal("cancelled", another:finish(60))
             waits(function(n) return n == 0 end)
+            ng:says("/tasks", "none")
         end
         other:close()
     end)

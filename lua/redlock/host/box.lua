@@ -9,7 +9,8 @@ local finalizers = require "redlock.runtime.finalizers"
 local ffi_core = require "redlock.runtime.ffi"
 local rounds = require "redlock.runtime.rounds"
 
-local error, pairs, pcall, setmetatable, tonumber = error, pairs, pcall, setmetatable, tonumber
+local error, next, pairs, pcall = error, next, pairs, pcall
+local setmetatable, tonumber = setmetatable, tonumber
 local running = coroutine.running
 
 local key_of = rounds.key
@@ -80,7 +81,7 @@ end
 --- Suspends the caller until the round, of a client of this process, is done; returns the outcome.
 -- If the caller is killed meanwhile, abandon(round, a, b) cleans up; it must not wait.
 function Box:wait(round, abandon, a, b)
-    local task = self.task_count > 0 and self.tasks[running()] or nil
+    local task = next(self.tasks) and self.tasks[running()] or nil
     check_cancelled(task)
     if not self.mailbox then
         open(self)
@@ -331,12 +332,10 @@ end
 --- Makes the running coroutine a future's, until end_task().
 function Box:begin_task(future)
     self.tasks[running()] = future
-    self.task_count = self.task_count + 1
 end
 
 function Box:end_task()
     self.tasks[running()] = nil
-    self.task_count = self.task_count - 1
 end
 
 --- Ends the wait of a task with an error. (A task that runs or is about to run finds that it is
@@ -363,8 +362,7 @@ function _M.new(host)
         wakes = 0,               -- ... and how many were woken so far
         holding = false,         -- whether it holds requests back
         gone = {},               -- ended owners whose holds may not be released yet
-        tasks = setmetatable({}, { __mode = "k" }),      -- coroutine -> its future ...
-        task_count = 0,          -- ... and how many are not done, including killed ones
+        tasks = setmetatable({}, { __mode = "k" }),      -- coroutine -> its future
         clients = setmetatable({}, { __mode = "k" }),    -- those that are open
     }, Box)
 end

@@ -10,7 +10,6 @@
 --                    waiter calls listen again. w, if given, is suspended next.
 --   owner()          is compared by identity, and kept weakly
 --   can_wait()       false: lock() answers `phase`, and unlock() does not wait
---   leaving()        calls that wait here end with `closed`. Default: never
 --   remind(s, fn)    must not keep the loop running. Default: none; then the next call into the
 --                    library releases what an ended owner held
 -- See examples/own_loop.lua and host/luv.lua.

@@ -197,6 +197,13 @@ function _M.granted(self, owner)
     if not hold then
         return not_held(self)
     end
+    local early = self.early and self.early[owner]
+    if early then
+        self.early[owner] = nil
+        for i = 1, #early do
+            self.client.holds:on_lost(hold, early[i], self)
+        end
+    end
     if self.primitive.vote == "largest" then
         return true, rounds.token(hold.lease)
     end
@@ -431,14 +438,21 @@ function Lock:check()
     return self
 end
 
---- Has fn(lock, reason, holder) called once, when this hold is lost.
+--- Has fn(lock, reason, holder) called once, when this hold is lost; without one, when the next hold
+-- of this object and owner is.
 function Lock:onLost(fn)
     validate.is_function("fn", fn)
-    local hold = current_hold(self)
-    if not hold then
-        return not_held(self)
+    local owner = owner_of(self)
+    local hold = current_hold(self, owner)
+    if hold then
+        return self.client.holds:on_lost(hold, fn, self)
+    elseif self.client.closed then
+        return failure(self, "closed")
     end
-    return self.client.holds:on_lost(hold, fn, self)
+    self.early = self.early or setmetatable({}, { __mode = "k" })
+    local early = self.early[owner] or {}
+    self.early[owner], early[#early + 1] = early, fn
+    return true
 end
 
 --- Has fn(lock, left) called before the validity ends; at once if `seconds` or less are left.

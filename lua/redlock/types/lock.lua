@@ -154,17 +154,18 @@ function Lock:remaining() end
 function Lock:check() end
 
 ---Has `fn(lock, reason, holder)` called once when this hold is lost; at once if it is lost already.
+---Called before the lock is acquired, it is for the next hold of this lock object and owner.
 ---An event loop calls it when that happens, plain LuaJIT in the owner's next call of the library.
 ---An error in `fn` goes to the log. `holder` comes with the reason `taken`, if a majority agrees.
 ---```lua
----assert(lock:tryLock(5))
 ---assert(lock:onLost(function(l, reason)
 ---    print(l:getName(), reason)
 ---end))
+---assert(lock:tryLock(5))
 ---```
 ---@param fn fun(lock: redlock.Lock, reason: redlock.LossReason, holder?: redlock.Holder)  callback
 ---@return true|nil ok  true: `fn` will be called
----@return redlock.Error err  not_held
+---@return redlock.Error err  closed
 function Lock:onLost(fn) end
 
 ---Returns how many times this owner has entered the lock. Local.
@@ -306,7 +307,8 @@ function Lock:forceUnlockAsync() end
 
 ---Has `fn` called when at most `seconds` of validity are left, before the hold ends because it was
 ---not renewed. Once; and again after a renewal. An event loop (nginx, luv, cqueues) calls it when
----that happens, plain LuaJIT at the next call into the library.
+---that happens, plain LuaJIT at the next call into the library. nginx also calls it when the worker
+---begins to exit; the hold is renewed as before while its request or timer runs.
 ---```lua
 ---assert(lock:tryLock(5))
 ---assert(lock:onEnding(10, function(l, left)

@@ -27,16 +27,16 @@ local resty_lock = {}
 ---@return nil nothing  raises on a bad name or client
 function resty_lock.use(dict_name, client) end
 
----Makes a lock object. No I/O.
+---Makes a lock object; lua-resty-lock's for a dictionary that nothing was bound to, if that is
+---installed. No I/O.
 ---```lua
 ---local lock, err = require("redlock.resty_lock"):new(client, { timeout = 0 })
 ---assert(lock, err)
 ---```
 ---@param cluster string|redlock.Client  a dictionary, see `use`; or a client: keys are the names
 ---@param opts? redlock.RestyLockOptions  its lease and time to wait
----@return redlock.RestyLock|nil lock  not locked yet; lua-resty-lock's if nothing was bound to it
----@return string|nil err  "dictionary not found", "dictionary not bound: ..." (and there is no
----lua-resty-lock), or what is wrong with exptime
+---@return redlock.RestyLock|nil lock  not locked yet
+---@return string|nil err  "dictionary not found", "... not bound", or what is wrong with exptime
 function resty_lock:new(cluster, opts) end
 
 ---The options of lua-resty-lock.
