@@ -1,5 +1,7 @@
--- Timers of nginx that wait, lead or work while their worker exits.
+-- Timers of nginx that wait, lead or work while their worker exits; the page of a leader.
+local pages = require "spec.support.pages"
 local support = require "spec.support"
+local sys = require "spec.support.sys"
 
 -- In each worker: every call that may wait without end, of names that another process has. What a
 -- call said, and how many seconds after the worker heard of its end.
@@ -128,5 +130,101 @@ describe("timers of a worker that exits", function()
         only(2)
         ng:ends "QUIT"
         other:close()
+    end)
+end)
+
+describe("the page of a leader in nginx", function()
+    teardown(support.cleanup)
+
+    it("has a configuration that leads and works once, through reloads, kills and hangs", function()
+        local cluster, dir = support.cluster(3, { unnamed = true }), support.tmpdir()
+        local conf, made = assert(pages.snippets("examples/leader/README.md", "nginx")[1]), {}
+        assert(support.sh("chmod 777 " .. dir))      -- workers may be somebody else's
+        local function write(what, file)
+            return ([[ local file = io.open("%s/%s", "a")
+                file:write(%s, "\n") file:close() ]]):format(dir, file, what)
+        end
+        local steps = {
+            { "nodes = %b{}", "lease = 5, timeout = 2, connect_timeout = 5, nodes = '" .. table.concat(cluster:uris(), " ") .. "'" },
+            { "%-%- one step[^\n]*", write([[("%.0f %d"):format(term, ngx.worker.pid())]], "led") },
+            { "%-%- the job:[^\n]*", write([[ngx.worker.pid()]], "ran") },
+            { 'os.date "%%H" ~= "03"', "false" },
+            { "timer.every%(60", "timer.every(0.1" },
+        }
+        for _, step in ipairs(steps) do
+            local n
+            conf, n = conf:gsub(step[1], (step[2]:gsub("%%", "%%%%")))
+            assert.equal(1, n, step[1])
+        end
+        -- Blocks that the nginx of the specs has as well.
+        local http = conf:match "http (%b{})"
+        for _, block in ipairs { "init_by_lua_block", "init_worker_by_lua_block", "server" } do
+            http = http:gsub(block .. " (%b{})", function(text)
+                made[block] = text:match "^{(.*)}$"
+                return ""
+            end)
+        end
+        local server = made.server:gsub("listen [^;]*;", "")
+        local ngs = {}
+        for i = 1, 2 do
+            ngs[i] = support.nginx { nodes = cluster, workers = 2, http = http:match "^{(.*)}$",
+                init = made.init_by_lua_block, init_worker = made.init_worker_by_lua_block,
+                server = server }
+        end
+        -- Each term has one leader, and terms only grow: the last one, its worker, and its steps.
+        local function led()
+            local last, pids, n = 0, {}, 0
+            for term, pid in (sys.read_file(dir .. "/led") or ""):gmatch "(%d+) (%d+)" do
+                term, pid = tonumber(term), tonumber(pid)
+                assert.is_true(term >= last, term .. " after " .. last)
+                assert.equal(pid, pids[term] or pid, "two leaders of term " .. term)
+                n = term == last and n + 1 or 1
+                last, pids[term] = term, pid
+            end
+            return last, pids[last], n
+        end
+        local function goes_on(what)
+            local before = led()
+            what()
+            support.eventually(function() return led() > before end, 10, "a new leader")
+        end
+        local function nginx_of(pid)
+            for i = 1, 2 do
+                for _, worker in ipairs(ngs[i]:workers()) do
+                    if worker == pid then
+                        return ngs[i]
+                    end
+                end
+            end
+        end
+        local function reload()
+            nginx_of(select(2, led())):reload()
+        end
+        support.eventually(function() return led() > 0 end)
+        for _ = 1, 10 do
+            goes_on(reload)
+        end
+        goes_on(function() assert(support.sh("kill -9 " .. select(2, led()))) end)
+        cluster[1]:freeze()
+        local term, _, n = led()
+        support.eventually(function()
+            local same, _, more = led()
+            assert.equal(term, same)
+            return more >= n + 30               -- for longer than a lease
+        end, 30)
+        goes_on(reload)
+        for i = 1, 2 do
+            support.eventually(function() return ngs[i]:get "/healthz" == "ok\n" end)
+            support.eventually(function()
+                local leads = ngs[i]:get("/metrics"):match "redlock_leader_term{[^\n]*} (%d+)"
+                return leads == nil or tonumber(leads) == led()
+            end)
+            assert.matches("servers vote", ngs[i]:get "/locks")
+        end
+        cluster[1]:thaw()
+        assert.matches("^%d+\n$", sys.read_file(dir .. "/ran"))
+        for i = 1, 2 do
+            ngs[i]:ends("QUIT", "exited on signal 9")
+        end
     end)
 end)

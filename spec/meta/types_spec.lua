@@ -25,8 +25,8 @@ local INTERNAL = {
     ["redlock.Future"] = { "finish", "finish_true" },
     ["redlock.Metrics"] = { "attach", "leave", "look" },
     ["redlock.Host"] = { "accept", "attend", "begin_directly", "box", "cancel", "close", "enclose",
-        "drop", "in_vain", "leaving", "left", "let_go", "look_again", "look_within", "mortal", "nap",
-        "open", "owners", "poll_at", "start", "taken", "took" },
+        "drop", "in_vain", "leaving", "left", "let_go", "look_again", "look_within", "mortal",
+        "nap", "open", "owners", "poll_at", "start", "taken", "took" },
 }
 
 -- ---- names on both sides -----------------------------------------------------------
