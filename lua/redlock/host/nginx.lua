@@ -16,11 +16,6 @@ local clock = os.clock        -- processor time: while it does not run, others m
 local ngx = ngx
 local get_phase = ngx.get_phase
 
-if ngx.config.subsystem ~= "http" then
-    error("redlock: nginx's " .. ngx.config.subsystem .. " subsystem is not supported; use "
-        .. "it in http, or pass another host", 0)
-end
-
 local found, semaphore = pcall(require, "ngx.semaphore")
 if not found then
     error("redlock: lua-resty-core is needed in nginx: " .. tostring(semaphore), 0)
@@ -58,8 +53,9 @@ local session_lookup = patched and pcall(function() return ffi.C.redlock_ssl_pat
 -- The contexts that lua-nginx-module lets yield, where nginx goes on with them: without its patch
 -- for a handshake it resets the connection.
 local YIELDS = { rewrite = true, server_rewrite = true, access = true, precontent = true,
-    content = true, timer = true, ssl_cert = true, ssl_client_hello = patched,
-    ssl_session_fetch = session_lookup, proxy_ssl_verify = patched,
+    preread = true, content = true, timer = true, ssl_cert = true, ssl_client_hello = patched,
+    ssl_session_fetch = session_lookup,
+    proxy_ssl_verify = patched and ngx.config.subsystem == "http",
     proxy_ssl_cert = patched and ngx.config.ngx_lua_version >= 10030 }
 
 local host

@@ -8,11 +8,11 @@ local cast = ffi.cast
 
 local _M = {}
 
--- From ngx_http_request.h of nginx, the same since 0.7; under our own name, as other modules may
--- declare it otherwise.
-ffi.cdef [[
-    void *redlock_ngx_cleanup_add(void *request, size_t size) __asm__("ngx_http_cleanup_add");
-]]
+-- From ngx_http_request.h of nginx, the same since 0.7, and stream-lua-nginx-module's like it; under
+-- our own name, as other modules may declare it otherwise.
+ffi.cdef(([[
+    void *redlock_ngx_cleanup_add(void *request, size_t size) __asm__("%s_cleanup_add");
+]]):format(ngx.config.subsystem == "http" and "ngx_http" or "ngx_stream_lua"))
 local CLEANUP = ffi.typeof "struct { void (*handler)(void *); void *data; void *next; } *"
 
 local C, done                 -- done: false: this nginx has no such function

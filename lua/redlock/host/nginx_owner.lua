@@ -183,8 +183,9 @@ end
 -- Whether a coroutine, of this or another request, waits for a subrequest.
 local function captures(box)
     local frame = box[1] and getinfo(box[1], 0, "f")
-    local fn = frame and frame.func
-    return fn ~= nil and (fn == ngx.location.capture or fn == ngx.location.capture_multi)
+    local fn, location = frame and frame.func, ngx.location      -- stream {} has none
+    return fn ~= nil and location ~= nil
+        and (fn == location.capture or fn == location.capture_multi)
 end
 
 -- ---- who asks --------------------------------------------------------------------
