@@ -43,7 +43,7 @@ require "redlock.lock.background"
 
 local pcall, pairs, ipairs = pcall, pairs, ipairs
 local ngx = rawget(_G, "ngx")
-local nginx = ngx and ngx.get_phase and ngx.config
+local nginx = ngx and ngx.timer              -- not in a thread of a pool
 local setmetatable, tonumber, tostring, type = setmetatable, tonumber, tostring, type
 
 local _M = {}
