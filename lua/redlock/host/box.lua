@@ -286,11 +286,13 @@ function Box:look_again()
     end
 end
 
---- The process is told to end: has waiting calls look at host.leaving(), and calls the onEnding
--- functions.
+--- The process is told to end: calls the onEnding functions, and has calls that wait where
+-- host.leaving() (w.leaves) look at that.
 function Box:leave()
     for _, w in pairs(self.waiting) do
-        rounds.wake(w.round)
+        if w.leaves then
+            rounds.wake(w.round)
+        end
     end
     for client in pairs(self.clients) do
         client.holds:leave()

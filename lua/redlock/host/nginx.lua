@@ -458,8 +458,11 @@ host = loop.new {
     end,
     suspend = suspend,
     wake = wake,
-    listen = function(box)
-        watching = watching or get_phase() == "timer" and ngx.timer.at(WATCH_S, watch) ~= nil
+    listen = function(box, w)
+        if w then
+            w.leaves = get_phase() == "timer"
+            watching = watching or w.leaves and ngx.timer.at(WATCH_S, watch) ~= nil
+        end
         listen(box)
     end,
     leaving = function() return ngx.worker.exiting() and get_phase() == "timer" end,
