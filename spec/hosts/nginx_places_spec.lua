@@ -1,5 +1,5 @@
--- Other places of nginx: stream {}, whose sessions are owners as requests are, threads of a pool, and
--- the privileged agent.
+-- Other places of nginx: stream {}, whose sessions are owners as requests are, threads of a pool,
+-- and the privileged agent.
 local build = require "spec.support.build"
 local nginx = require "spec.support.nginx"
 local support = require "spec.support"

@@ -438,8 +438,8 @@ function Lock:check()
     return self
 end
 
---- Has fn(lock, reason, holder) called once, when this hold is lost; without one, when the next hold
--- of this object and owner is.
+--- Has fn(lock, reason, holder) called once, when this hold is lost, or the next one of this object
+-- and owner.
 function Lock:onLost(fn)
     validate.is_function("fn", fn)
     local owner = owner_of(self)
