@@ -353,6 +353,14 @@ describe("a loss", function()
         l:onLost(function() error "must not get out" end)
         support.eventually(function() return not l:isValid() end)
         assert.same({ "expired" }, told)
+        for _, async in ipairs { client:getLock "y", client:getFencedLock "y" } do   -- futures
+            local why
+            assert.is_true(async:onLost(function(_, reason) why = reason end))
+            assert.is_true(async:tryLockAsync(0, 0.1):get())
+            support.eventually(function() return not async:isValid() end)
+            assert.equal("expired", why)
+            async:unlock()
+        end
         l:onLost(function(_, why) told[#told + 1] = "late " .. why end)
         assert.same({ "expired", "late expired" }, told)
         l:unlock()
@@ -361,7 +369,7 @@ describe("a loss", function()
         assert.is_true(l:unlock())
         client:close()
         assert.equal(2, #told)
-        assert.equal(1, client:stats().lost)
+        assert.equal(3, client:stats().lost)
         assert.error_matches(function() l:onLost(1) end, "bad fn")
     end)
 

@@ -8,8 +8,8 @@ local cast = ffi.cast
 
 local _M = {}
 
--- From ngx_http_request.h of nginx, the same since 0.7, or stream-lua-nginx-module's, which is alike;
--- under our own name, as other modules may declare it otherwise.
+-- From ngx_http_request.h of nginx, the same since 0.7, and of stream-lua-nginx-module alike; under
+-- our own name, as other modules may declare it otherwise.
 ffi.cdef(([[
     void *redlock_ngx_cleanup_add(void *request, size_t size) __asm__("%s_cleanup_add");
 ]]):format(ngx.config.subsystem == "http" and "ngx_http" or "ngx_stream_lua"))

@@ -52,6 +52,13 @@ function _M.register(call, handle, from)
         or now + (call.left or rounds.remaining(handle))
     client.holds:set(call.owner, lock.id, hold, now, ends)
     rounds.claim(call)
+    local early = lock.early and lock.early[call.owner]      -- of onLost() before
+    if early then
+        lock.early[call.owner] = nil
+        for i = 1, #early do
+            client.holds:on_lost(hold, early[i], lock)
+        end
+    end
     if call.wait then
         hooks.granted(call, client.holds:get(call.owner, lock.id))
     end

@@ -16,7 +16,7 @@ local methods = lock.methods
 -- Runs a method in a coroutine, on the same lock for the same owner.
 local function start(self, method, ...)
     local view = setmetatable({ client = self.client, primitive = self.primitive,
-        name = self.name, id = self.id, label = self.label,
+        name = self.name, id = self.id, label = self.label, early = self.early,
         owner = lock.owner_of(self) }, getmetatable(self))
     return future_of.start(self.client, method, view, ...)
 end

@@ -197,13 +197,6 @@ function _M.granted(self, owner)
     if not hold then
         return not_held(self)
     end
-    local early = self.early and self.early[owner]
-    if early then
-        self.early[owner] = nil
-        for i = 1, #early do
-            self.client.holds:on_lost(hold, early[i], self)
-        end
-    end
     if self.primitive.vote == "largest" then
         return true, rounds.token(hold.lease)
     end
