@@ -366,12 +366,14 @@ void rl_unshare(rl_client *c, int close)
 {
     rl_hold(c, 0);           /* others must not wait for a user that left */
     pthread_mutex_lock(&clients_mutex);
-    int last = --c->users == 0 && close;
+    engine_lock(c);
+    int last = c->users == 1 && (close || !c->keeper.running);
+    engine_unlock(c);
     c->unused_ms = rl_now_ms();
-    if (!c->users && c->net.wakefd >= 0)
-        net_wake(c->net.wakefd);   /* the thread must look once in a while */
     if (last)
         c->key_len = SIZE_MAX;     /* no key is that long: rl_share() cannot find it */
+    else if (--c->users == 0)      /* a last user stays: its client is not unused */
+        net_wake(c->net.wakefd);   /* the thread must look once in a while */
     pthread_mutex_unlock(&clients_mutex);
     if (last)
         rl_close(c);

@@ -26,12 +26,13 @@ static struct addrinfo hints(int flags)
 
 void lookup_abandon(struct lookup *l)
 {
+    int notify = atomic_exchange(&l->notify, -1);
+    if (notify >= 0)
+        close(notify);       /* of no more use, and the child of a fork would inherit it */
     if (atomic_fetch_sub(&l->refs, 1) > 1)
         return;
     if (l->list)
         freeaddrinfo(l->list);
-    if (l->notify >= 0)
-        close(l->notify);
     for (int k = 0; k < LOOKUP_FILES; k++)
         free(l->file[k]);
     free(l->host);
@@ -42,8 +43,10 @@ void lookup_abandon(struct lookup *l)
 static void proceed(struct lookup *l, int at)
 {
     atomic_store(&l->at, at);
-    ssize_t ignored = write(l->notify, &(uint64_t){1}, sizeof(uint64_t));
+    int notify = atomic_exchange(&l->notify, -1);      /* nobody closes it meanwhile */
+    ssize_t ignored = write(notify, &(uint64_t){1}, sizeof(uint64_t));
     (void)ignored;
+    atomic_store(&l->notify, notify);
 }
 
 static void look_up(struct lookup *l)

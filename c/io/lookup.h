@@ -21,7 +21,7 @@ enum {
 struct lookup {
     _Atomic int refs;
     _Atomic int at;               /* LOOKUP_NAME, the number of a file, or LOOKUP_DONE */
-    int notify;                   /* a duplicate: the client may close its own */
+    _Atomic int notify;           /* a duplicate: the client may close its own; -1: none */
     char port[8];
     char *host;                   /* NULL: no name to look up */
     char *file[LOOKUP_FILES];     /* or NULL */

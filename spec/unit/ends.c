@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -252,6 +253,55 @@ static void gone_while_held(void)
     exit(0);
 }
 
+/* The machine sleeps while the last user gives a shared client back and its thread, which looks
+ * at the time often here, has the mutex: one of the two closes it. */
+enum { AWAKE, LEAVING, LEFT, DOZING, SLEPT, SLEPT_MS = 60000 };
+
+static atomic_int phase, looks;
+static pthread_t user;
+
+int64_t __real_rl_now_ms(void);
+int64_t __wrap_rl_now_ms(void);
+int __real_epoll_wait(int epfd, struct epoll_event *events, int max, int ms);
+int __wrap_epoll_wait(int epfd, struct epoll_event *events, int max, int ms);
+
+int64_t __wrap_rl_now_ms(void)
+{
+    int64_t now_ms = __real_rl_now_ms();
+    if (phase == LEAVING && pthread_equal(pthread_self(), user)) {
+        phase = LEFT;
+        while (phase == LEFT)
+            pause_ms(1);
+        return now_ms;
+    }
+    if (phase == LEFT) {
+        phase = DOZING;
+        pause_ms(100);       /* the user waits for the mutex meanwhile */
+        phase = SLEPT;
+    }
+    return now_ms + (phase == SLEPT ? SLEPT_MS : 0);
+}
+
+int __wrap_epoll_wait(int epfd, struct epoll_event *events, int max, int ms)
+{
+    return __real_epoll_wait(epfd, events, max, looks ? 1 : ms);
+}
+
+static void a_sleep_while_unsharing(void)
+{
+    looks = 1;
+    user = pthread_self();
+    this.client = open_client("k");
+    EXPECT(finish(rl_sleep(this.client, 10)) == RL_GRANTED);
+    phase = LEAVING;
+    rl_unshare(this.client, 1);
+    EXPECT(!rl_known(this.client));
+    this.client = open_client("k");
+    rl_unshare(this.client, 0);        /* it has no thread, which would close it */
+    EXPECT(!rl_known(this.client));
+    exit(0);
+}
+
 /* The resolver hangs: there is one lookup for each connection, not one more each second; and
  * a program that is executed meanwhile inherits nothing. */
 static atomic_int hangs, ends;
@@ -279,6 +329,7 @@ static void a_resolver_that_hangs(void)
     for (int i = 0; i < this.n; i++)
         this.nodes[i].host = "localhost";
     hangs = 1;
+    int status, before = entries("/proc/self/fd");
     this.client = open_client("k");
     rl_subscription *subscription = rl_subscribe(this.client, "c", 1);
     rl_lease *lease;
@@ -290,6 +341,14 @@ static void a_resolver_that_hangs(void)
     }
     EXPECT(entries("/proc/self/task") - threads <= 1 + 2 * this.n);
     EXPECT(system("test $(ls -l /proc/self/fd | grep -c eventfd) = 0") == 0);
+    rl_client *closed = open_client(NULL);
+    EXPECT(take(closed, &lease) == RL_NO_QUORUM);
+    rl_lease_drop(lease);
+    rl_close(closed);
+    pid_t pid = fork();
+    if (pid == 0)            /* it has the descriptors of no lookup */
+        _exit(entries("/proc/self/fd") - before);
+    EXPECT(waitpid(pid, &status, 0) == pid && status == 0);
     hangs = 0;
     for (int i = 0; i < 100 && take(this.client, &this.lease) != RL_GRANTED; i++) {
         rl_lease_drop(this.lease);
@@ -443,6 +502,7 @@ static const struct {
     {"two_who_wait", two_who_wait},
     {"keep_in_a_child", keep_in_a_child},
     {"gone_while_held", gone_while_held},
+    {"a_sleep_while_unsharing", a_sleep_while_unsharing},
     {"a_resolver_that_hangs", a_resolver_that_hangs},
 };
 
