@@ -34,16 +34,20 @@ static size_t put_what_fits(char *out, size_t room, const char *data, size_t len
     return len;
 }
 
-/* Copies the label, cut to RL_CARD_MAX bytes, with the pid in the place of each %p. */
+/* Copies the label, cut to RL_CARD_MAX bytes, with the pid in the place of each %p: the
+ * whole pid, or the label ends before it. */
 static size_t put_label(char *out, const char *data, size_t len)
 {
     size_t at = 0;
     char pid[WIRE_DIGITS];
     const char *place;
     while ((place = memmem(data, len, "%p", 2))) {
-        size_t before = (size_t)(place - data);
+        size_t before = (size_t)(place - data), digits = put_pid(pid);
         at += put_what_fits(out + at, RL_CARD_MAX - at, data, before);
-        at += put_what_fits(out + at, RL_CARD_MAX - at, pid, put_pid(pid));
+        if (at + digits > RL_CARD_MAX)
+            return at;
+        memcpy(out + at, pid, digits);
+        at += digits;
         data += before + 2;
         len -= before + 2;
     }

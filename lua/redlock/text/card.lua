@@ -16,9 +16,10 @@ _M.MAX = 160
 -- What the part of a value that servers reveal begins with.
 local WHO = "^" .. ("%x"):rep(20)
 
--- Other bytes could control a terminal, or break a line of a log.
+-- Other bytes could control a terminal, or break a line of a log. A cut leaves no half of "%p".
 local function clean(text)
-    return (gsub(sub(text, 1, _M.MAX), "[^ -~]", "?"))
+    local cut = #text > _M.MAX and gsub(sub(text, 1, _M.MAX), "%%$", "") or text
+    return (gsub(cut, "[^ -~]", "?"))
 end
 
 -- The first line of a file, or "?".
