@@ -173,6 +173,22 @@ describe("a primitive", function()
         new:stop()
     end)
 
+    it("that answers as the guard does, with the marker it was sent, is asked once more", function()
+        local guarded = support.cluster(3, { new = true }):admit()
+        local c = support.warm_client(guarded)
+        local odd = "return {3, redis.call('get', 'redlock:{server}:marker')}"
+        local l = c:get(redlock.primitive { name = "odd", acquire = odd, release = "return 0",
+            asks = { odd = { odd, guarded = true } } }, "x")
+        local before = c:stats().nodes[1].requests
+        for _, call in ipairs { "tryLock", "ask" } do
+            local err = support.fails("no_quorum", l[call](l, call == "ask" and "odd" or 0))
+            assert.matches("protocol %(a script's reply has no vote%)", err.message)
+        end
+        assert.is_true(c:stats().nodes[1].requests - before < 20)
+        c:close()
+        guarded:stop()
+    end)
+
     it("is what examples/kinds shows: taken, known when it is asked again, released", function()
         local text = io.open("examples/kinds/README.md"):read "*a":match "\n(local slot = .-\n}\n)"
         local slot = loadstring("local redlock = ...\n" .. text .. "return slot")(redlock)

@@ -39,6 +39,10 @@ static int read_guarded(struct rl_round *round, int i, const struct reply *reply
     if (round->lease)
         lease_refused(round->lease, i);
     if (core->guards[i].state == RL_GUARD_ADMITTED && !round->outcome) {
+        if (round->slot[i].admitted++) {    /* it is the script that answers so */
+            vote_explain(round, i, RL_PROTOCOL, reply);
+            return RL_PROTOCOL;
+        }
         round_send(round, i, now_ms);       /* another client has admitted it */
         return RL_OK;
     }

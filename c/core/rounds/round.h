@@ -31,6 +31,7 @@ struct slot {
     uint8_t code;
     uint8_t resends;         /* the connection broke with the request on its way */
     uint8_t again;           /* the value was there when the node was asked again */
+    uint8_t admitted;        /* asked again, as its reply named the marker of an admission */
     uint32_t data_len;
     struct long_reply *more; /* data that is longer than SLOT_ROOM, or NULL */
     char data[SLOT_ROOM];
