@@ -112,6 +112,31 @@ describe("finalizers that call the library while the Lua state closes", function
         end
     end
 
+    -- Twice: with loops that were compiled for other calls, and for these.
+    for name, loop in pairs(loops) do
+        for _, times in ipairs { 0, 100 } do
+            it(name .. ", make a client as others before: " .. times, function()
+                local p = support.lua(([[ NODES = %s %s %s main(function()
+                    local opts = { nodes = NODES, host = HOST }
+                    local function make()
+                        local c = redlock.new(opts)
+                        if not GUARD then c:close() end
+                        local ok, err = c:getLock "late":tryLock(0)
+                        c:getReadWriteLock("late", { owner = "x", fenced = true })
+                        local all = redlock.wait_all { c:getLock("late", opts.of):lockAsync() }
+                        return err.code, c:stats().acquired, all
+                    end
+                    for _ = 1, %d do make() end
+                    GUARD = newproxy(true)
+                    getmetatable(GUARD).__gc = function() print(make()) end
+                    os.exit(0, true)
+                end)]]):format(nodes, loop, behaviour.prelude, times), { stderr = "stdout" })
+                assert.equal("closed\t0\ttrue\n", p:read_all(60))
+                assert.equal(0, p:wait(10))
+            end)
+        end
+    end
+
     for kind, guards in pairs(KINDS) do
         it("nginx, of " .. kind, function()
             local path = support.tmpdir() .. "/said"

@@ -42,6 +42,7 @@ require "redlock.lock.asking"
 require "redlock.lock.background"
 
 local pcall, pairs, ipairs = pcall, pairs, ipairs
+local each = pairs            -- for finalizers: see finalizers.lua
 local ngx = rawget(_G, "ngx")
 local nginx = ngx and ngx.timer              -- not in a thread of a pool
 local setmetatable, tonumber, tostring, type = setmetatable, tonumber, tostring, type
@@ -383,7 +384,7 @@ end
 -- than 131072 were owed at once: they end with their time.
 function methods:stats()
     local stats = { waiting = self.waiting, nodes = {} }
-    for name, value in pairs(self.counters) do
+    for name, value in each(self.counters) do
         stats[name] = value
     end
     if not self.core then

@@ -13,7 +13,7 @@ local question = require "redlock.runtime.question"
 local script = require("redlock.runtime.script_text").own
 local validate = require "redlock.runtime.validate"
 
-local pairs = pairs
+local each = pairs            -- for finalizers: see finalizers.lua
 local writing = read_write_lock.writing
 
 local function args(view, wait)
@@ -59,7 +59,7 @@ function fenced.pair(client, name, opts)
         return read_write_lock.new(client, name, opts)
     end
     local others = {}
-    for field, value in pairs(opts) do
+    for field, value in each(opts) do
         if field ~= "fenced" then
             others[field] = value
         end

@@ -12,6 +12,7 @@ local pcall, error, select, unpack = pcall, error, select, unpack
 local tostring, ipairs, pairs, type = tostring, ipairs, pairs, type
 local getmetatable, rawget, setmetatable = getmetatable, rawget, setmetatable
 local huge, max, min = math.huge, math.max, math.min
+local each = pairs            -- for finalizers: see finalizers.lua
 
 local _M = {}
 
@@ -199,7 +200,7 @@ local function check_list(list)
         validate.bad("list", "a list of futures is needed")
     end
     local n = 0
-    for key in pairs(list) do
+    for key in each(list) do
         if type(key) ~= "number" or key % 1 ~= 0 or key < 1 then
             validate.bad("list", ("a list of futures is needed; it has a key '%s'"):format(
                 tostring(key)))

@@ -4,6 +4,10 @@
 -- of it is still reachable. Finalizers of the program's own objects may call the library at any
 -- time. Once the first of ours has run, they find all clients closed. Handles that they give back
 -- before that keep their finalizers, as ffi.gc() no longer works.
+--
+-- LuaJIT before August 2023 never leaves a compiled loop by pairs() that is entered in a finalizer
+-- (its issue 1045). So functions that finalizers may call use another name for pairs, from which it
+-- compiles other instructions, or next().
 
 local ffi = require "ffi"
 local load = require("redlock.runtime.ffi").load
@@ -98,7 +102,7 @@ end
 --- Has close(client, is_first) called when the state closes. is_first: no finalizer of the library
 -- has run, so the core may be called.
 function _M.join(client, close)
-    if over then
+    if is_over() then
         close(client)
     else
         clients[client] = close

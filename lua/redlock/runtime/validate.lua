@@ -1,8 +1,9 @@
 --- Checks arguments. Misuse raises at the caller's line and names the argument.
 
-local type, error, tostring, pairs, getmetatable = type, error, tostring, pairs, getmetatable
+local type, error, tostring, getmetatable = type, error, tostring, getmetatable
 local format, find, sort, concat = string.format, string.find, table.sort, table.concat
 local getinfo = debug.getinfo
+local each = pairs            -- for finalizers: see finalizers.lua
 
 local _M = {}
 
@@ -47,7 +48,7 @@ end
 -- @param methods  name -> function of the object and at most three values, since LuaJIT compiles
 --   such calls best; metamethods stay unchecked
 function _M.methods(class, what, methods)
-    for name, method in pairs(methods) do
+    for name, method in each(methods) do
         local u = getinfo(method, "u")
         local takes = u.isvararg and 4 or u.nparams          -- with the object
         class[name] = find(name, "^__") and method or function(self, a, b, c)
@@ -64,7 +65,7 @@ end
 
 --- Like methods(), for functions with any number of values.
 function _M.any_methods(class, what, methods)
-    for name, method in pairs(methods) do
+    for name, method in each(methods) do
         class[name] = function(self, ...)
             if getmetatable(self) ~= class then
                 no_object(what, name)
@@ -164,10 +165,10 @@ function _M.options(what, value, known)
     elseif type(value) ~= "table" then
         bad(what, "a table is needed, not " .. type(value))
     end
-    for key in pairs(value) do
+    for key in each(value) do
         if known[key] == nil then
             local names = {}
-            for name in pairs(known) do
+            for name in each(known) do
                 names[#names + 1] = name
             end
             sort(names)

@@ -9,6 +9,7 @@ local MAX_NODES, DAY, quorum = limits.MAX_NODES, limits.DAY, limits.quorum
 local type, ipairs, pairs, tostring = type, ipairs, pairs, tostring
 local format = string.format
 local bad = validate.bad
+local each = pairs            -- for finalizers: see finalizers.lua
 
 local _M = {}
 
@@ -261,10 +262,10 @@ end
 -- A gap or a name in the list would silently make N, and with it the majority, smaller.
 local function check_list(nodes)
     local n = 0
-    for _ in pairs(nodes) do
+    for _ in each(nodes) do
         n = n + 1
     end
-    for key in pairs(nodes) do
+    for key in each(nodes) do
         if type(key) ~= "number" or key % 1 ~= 0 or key < 1 or key > n then
             bad("option nodes", format("a list without gaps is needed; nodes[%s] is not part of it",
                 tostring(key)))
@@ -330,11 +331,12 @@ function _M.new(opts)
     end
     local known = { nodes = true }
     local o = {}
-    for name, default in pairs(_M.defaults) do
+    for _, row in ipairs(_M.rows) do
+        local name = row.name
         known[name] = true
         o[name] = opts[name]
         if o[name] == nil then
-            o[name] = default
+            o[name] = row.default
         end
     end
     validate.options("options", opts, known)

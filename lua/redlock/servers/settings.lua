@@ -6,7 +6,8 @@ local ffi = require "ffi"
 local options = require "redlock.servers.options"
 local validate = require "redlock.runtime.validate"
 
-local ipairs, pairs, tonumber, type = ipairs, pairs, tonumber, type
+local ipairs, tonumber, type = ipairs, tonumber, type
+local each = pairs            -- for finalizers: see finalizers.lua
 local getenv, open = os.getenv, io.open
 
 local _M = {}
@@ -38,7 +39,7 @@ end
 
 local function find()
     local own = folder()
-    for _, path in pairs { own and own .. "/redlock.conf", "/etc/redlock.conf" } do
+    for _, path in each { own and own .. "/redlock.conf", "/etc/redlock.conf" } do
         local file = open(path)
         if file then
             file:close()
@@ -122,7 +123,7 @@ local function override(opts, given)
             opts.password, opts.password_file, opts.password_env = nil, nil, nil
         end
     end
-    for name, value in pairs(given) do
+    for name, value in each(given) do
         opts[name] = value
     end
 end

@@ -3,7 +3,8 @@
 local encoding = require "redlock.text.encoding"
 local validate = require "redlock.runtime.validate"
 
-local type, tonumber, tostring, ipairs, pairs = type, tonumber, tostring, ipairs, pairs
+local type, tonumber, tostring, ipairs = type, tonumber, tostring, ipairs
+local each = pairs            -- for finalizers: see finalizers.lua
 local format, find, match = string.format, string.find, string.match
 local bad = validate.bad
 
@@ -164,7 +165,7 @@ function _M.node(node, what, shared)
     elseif type(node) == "table" then
         validate.options(what, node, FIELDS)
         n = {}
-        for field in pairs(FIELDS) do
+        for field in each(FIELDS) do
             n[field] = node[field]
         end
     else
