@@ -133,8 +133,8 @@ rl_round *rl_acquire(rl_client *c, const rl_primitive *primitive, const rl_bytes
 {
     struct value v;
     *lease = NULL;
-    if (!in_range(nkeys, nargs) || !lease_in_range(c, lease_ms) || within_ms < 0 ||
-        new_value(&v, label))
+    if (!primitive || !in_range(nkeys, nargs) || !lease_in_range(c, lease_ms) ||
+        within_ms < 0 || new_value(&v, label))
         return NULL;
     RETURN_ROUND(c, what_follows(how),
                  acquire_begin(&c->core, primitive, keys, nkeys, args, nargs,
@@ -149,7 +149,8 @@ rl_round *rl_import(rl_client *c, const rl_primitive *primitive, const rl_bytes 
 {
     struct value v;
     *lease = NULL;
-    if (!in_range(nkeys, nargs) || !lease_in_range(c, lease_ms) || primitive->import < 0 ||
+    if (!primitive || primitive->import < 0 || !in_range(nkeys, nargs) ||
+        !lease_in_range(c, lease_ms) ||
         old->len < RL_VALUE_LEN || old->len > RL_VALUE_MAX ||
         (token && !fence_is_token(token)) || new_value(&v, label))
         return NULL;

@@ -175,7 +175,7 @@ function redlock.is_error(value) end
 ---| "deadlock" # this thread, or this owner in another way, holds it, and cannot release it now
 ---| "overload" # `max_waiting` callers already wait in this process
 ---| "timeout" # futures did not finish in time, and continue; or a latch did not open in time
----| "nomem" # no memory or no file descriptor was left
+---| "nomem" # no memory, thread or file descriptor was left
 
 ---Why one server gave no vote.
 ---@alias redlock.NodeCode

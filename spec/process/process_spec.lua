@@ -540,7 +540,7 @@ describe("without file descriptors a process", function()
                 } do
                     local ok, err = call()
                     assert(not ok and err.code == "nomem", tostring(err))
-                    assert(tostring(err):find "out of memory or file descriptors")
+                    assert(tostring(err):find "out of memory, threads or file descriptors")
                 end
                 ffi.C.setrlimit(7, was)
                 assert(other:tryLock(5) and other:unlock())

@@ -189,7 +189,8 @@ local function open(self)
     local core, why = self.host.open(self, core_options(self.options), core_nodes(self),
         function() return share_key(self) end)
     if not core then
-        return nil, errors.new("config", why)
+        return nil, why:find "^out of memory" and errors.new("nomem", "the client")
+            or errors.new("config", why)
     end
     self.core = core
     if self.meter then
@@ -216,7 +217,7 @@ function methods:open()
     return open(self)
 end
 
---- The script numbers of a primitive in this client's core.
+--- The script numbers of a primitive in this client's core; nil: no memory.
 function methods:scripts(prim)
     local ids = self.registered[prim]
     if not ids then

@@ -38,7 +38,7 @@ local function open(self)
     local C = ffi_core.load()
     local mailbox = C.rl_mailbox_open()
     if mailbox == nil then
-        error("redlock: out of memory", 0)
+        return
     end
     self.C = C
     self.done = ffi.new("rl_done[?]", BATCH)
@@ -51,10 +51,18 @@ end
 --- The descriptor that the loop polls for reading.
 function Box:fd()
     local fd = self.C.rl_mailbox_fd(self.mailbox)
-    if fd < 0 then
+    if fd < 0 then           -- in the child of a fork, which needs another one
         error("redlock: no file descriptor for the event loop", 0)
     end
     return fd
+end
+
+--- Makes what a wait needs, before any begins. False: no memory, or no descriptor.
+function Box:is_ready()
+    if not self.mailbox then
+        open(self)
+    end
+    return self.mailbox and self.C.rl_mailbox_fd(self.mailbox) >= 0
 end
 
 -- ---- waiting ---------------------------------------------------------------------
@@ -83,9 +91,6 @@ end
 function Box:wait(round, abandon, a, b)
     local task = next(self.tasks) and self.tasks[running()] or nil
     check_cancelled(task)
-    if not self.mailbox then
-        open(self)
-    end
     local outcome = self.C.rl_round_post(round, self.mailbox)
     if outcome ~= 0 then
         return outcome

@@ -55,6 +55,9 @@ end
 -- Clients, which share cores.
 local function add_clients(host, box)
     function host.open(client, settings, nodes, key)
+        if not box:is_ready() then
+            return nil, "out of memory"
+        end
         local core, why = cores.share(key(), settings, nodes, #client.options.nodes)
         box.clients[client] = core and true
         return core, why

@@ -69,21 +69,26 @@ local function text_of(self, client, name, guarded)
 end
 
 --- Registers the scripts with a client whose core is open.
--- @return { primitive = rl_primitive, peek = id, force = id, ... }
+-- @return { primitive = rl_primitive, peek = id, force = id, ... }; nil: no memory
 function Primitive:register(client, C)
-    local ids = { primitive = ffi.new("rl_primitive") }
+    local ids, full = { primitive = ffi.new("rl_primitive") }, false
+    local function number_of(what, body)
+        local id = script_text.register(C, client, what, body)
+        full = full or not id
+        return id or -1
+    end
     for _, name in ipairs(OF_A_LEASE) do
         local body = text_of(self, client, name, GUARDED[name])
-        ids.primitive[name] = body and script_text.register(C, client, name, body) or -1
+        ids.primitive[name] = body and number_of(name, body) or -1
     end
     ids.primitive.extend_many = self.extend_many
-        and script_text.register(C, client, "extend_many", self.extend_many) or 0
+        and number_of("extend_many", self.extend_many) or 0
     ids.primitive.rule = C[RULES[self.vote]]
     ids.primitive.knows_run = self.knows_run and 1 or 0
     for name, guarded in pairs(self.questions) do
-        ids[name] = script_text.register(C, client, name, text_of(self, client, name, guarded))
+        ids[name] = number_of(name, text_of(self, client, name, guarded))
     end
-    return ids
+    return not full and ids or nil
 end
 
 local function default_keys(client, name)

@@ -17,19 +17,17 @@ local seconds_of = _M.seconds
 -- @param call    which gets it
 -- @param handle  the lease
 -- @param from    the hold that was passed on, or nil
--- @return true; nil: the client was closed meanwhile, and the lease is released
+-- @return true; nil: the client was closed meanwhile, or there is no thread for the watchdog, and
+--   the lease is released
 function _M.register(call, handle, from)
     local lock, lease = call.lock, call.lease
     local client, prim = lock.client, lock.primitive
-    if client.closed then
+    local seconds, now = seconds_of(call), client.now()
+    local kept = (call.keep or not lease) and prim.extend_script ~= nil
+    if client.closed or kept and not rounds.keep(handle, seconds, client.options.max_hold) then
         rounds.claim(call)
         rounds.abandon(handle)
         return nil
-    end
-    local seconds, now = seconds_of(call), client.now()
-    local kept = (call.keep or not lease) and prim.extend_script ~= nil
-    if kept then
-        rounds.keep(handle, seconds, client.options.max_hold)
     end
     local hold = { lease = handle, count = 1, seconds = seconds, kept = kept, name = lock.name,
         primitive = prim, taker = false, passed = 0, since = now,

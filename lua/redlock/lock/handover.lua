@@ -113,7 +113,7 @@ function _M.import(lock, owner, value, token, seconds, keep)
     elseif handle and attempt.register(call, handle) then
         return true
     elseif handle then
-        return nil, errors.new("closed", lock)
+        return nil, rounds.failure(client, lock, nil)
     end
     local holder, text = nil, "what the import took is released"
     if rounds.outcome(client, round) == "lost" then

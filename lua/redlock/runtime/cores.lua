@@ -57,10 +57,9 @@ function _M.leave(core)
 end
 
 --- Changes the credentials that the next connections of node i (from 1) use. user may be nil.
+-- @return false: no memory
 function _M.set_password(core, i, user, password)
-    if rounds.load().rl_set_password(core, i - 1, user, password) ~= 0 then
-        error("redlock: out of memory", 0)
-    end
+    return rounds.load().rl_set_password(core, i - 1, user, password) == 0
 end
 
 return _M

@@ -49,7 +49,7 @@ local SENTENCES = {
         .. "shorten their waits, or raise the option max_waiting",
     timeout = "%s: the time ran out",
     config = "%s",
-    nomem = "%s: out of memory or file descriptors",
+    nomem = "%s: out of memory, threads or file descriptors",
 }
 
 local NO_VOTES = "%s: no majority of the servers gave its vote"

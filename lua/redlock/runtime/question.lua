@@ -27,11 +27,14 @@ local function start(C, client, q)
     local keys, nkeys = ffi_values.keys, ffi_values.fill(ffi_values.keys, q.keys)
     local args, nargs = ffi_values.args, q.args and ffi_values.fill(ffi_values.args, q.args) or 0
     if q.primitive then
-        return C.rl_ask(client.core, client:scripts(q.primitive)[q.script], keys, nkeys, args,
-            nargs, within, q.primitive.questions[q.script] and 1 or 0)
+        local ids = client:scripts(q.primitive)
+        return ids and C.rl_ask(client.core, ids[q.script], keys, nkeys, args, nargs, within,
+            q.primitive.questions[q.script] and 1 or 0)
     end
     local id = script_text.register(C, client, "a question", q.body)
-    if q.place then
+    if not id then
+        return nil
+    elseif q.place then
         return C.rl_ask_one(client.core, q.place - 1, id, keys, nkeys, args, nargs, within)
     end
     return C.rl_ask_all(client.core, id, keys, nkeys, args, nargs, within)

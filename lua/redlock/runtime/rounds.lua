@@ -158,11 +158,12 @@ local function await_lease(call, round)
         wait(call.lock.client, round, call.lease_out, call.place or call.alone))
 end
 
--- @return the core's primitive of an attempt, and how many KEYS and ARGV are in the buffers
+-- @return the core's primitive (nil: no memory), and how many KEYS and ARGV are in the buffers
 local function prepare(call, prim, keys, args)
     local nkeys, nargs = fill(keys_buf, keys), fill(args_buf, args)
     local client = call.lock.client
-    return (client.registered[prim] or client:scripts(prim)).primitive, nkeys, nargs
+    local ids = client.registered[prim] or client:scripts(prim)
+    return ids and ids.primitive, nkeys, nargs
 end
 
 --- Tries once, for `within` seconds, to acquire the keys on a majority. An interrupt (Ctrl-C) can
@@ -271,10 +272,9 @@ function _M.remaining(handle)
 end
 
 --- Hands a lease to the watchdog, for renewals of `lease` seconds; max_hold: seconds, or false.
+-- @return whether there is a thread for it
 function _M.keep(handle, lease, max_hold)
-    if C.rl_keep(handle, to_ms(lease), max_hold and to_ms(max_hold) or 0) ~= 0 then
-        error("redlock: no thread for the watchdog could be started", 0)
-    end
+    return C.rl_keep(handle, to_ms(lease), max_hold and to_ms(max_hold) or 0) == 0
 end
 
 --- How many servers have confirmed a lease. With `before`: how many had when its last extension

@@ -4,8 +4,6 @@
 -- files come before it. A script knows the data and the clock of its server. It must not know of
 -- other servers or majorities, which are the core's.
 
-local errors = require "redlock.runtime.errors"
-
 local io, package, assert, error = io, package, assert, error
 local concat, format, unpack = table.concat, string.format, unpack
 
@@ -42,17 +40,15 @@ function _M.own(...)
     return _M.read(unpack(names))
 end
 
---- Gives a script to a client's core, and returns its number there. C: that core's namespace; what:
--- the script's name in errors. Raises when the core has no room or no memory.
+--- Gives a script to a client's core, and returns its number there; nil: no memory. C: that core's
+-- namespace; what: the script's name in errors. Raises when the core has no room.
 function _M.register(C, client, what, body)
     local id = C.rl_script(client.core, body, #body)
     if id == -1 then
         error(format("redlock: %s: a client has room for %d different scripts", what,
             C.RL_MAX_SCRIPTS), 0)
-    elseif id < 0 then
-        error(errors.new("nomem", what), 0)
     end
-    return id
+    return id >= 0 and id or nil
 end
 
 return _M

@@ -127,8 +127,8 @@ function Credentials:poll()
     for i, node in ipairs(client.options.nodes) do
         local new, old = fresh[i], given[i]
         if new and (new.password ~= old.password or new.user ~= old.user) then
-            cores.set_password(client.core, i, new.user or node.user, new.password)
-            changed = true
+            local set = cores.set_password(client.core, i, new.user or node.user, new.password)
+            changed, fresh[i] = changed or set, set and new or old       -- else the next time
         end
     end
     private[self].given = fresh
