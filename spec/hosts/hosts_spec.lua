@@ -232,13 +232,15 @@ describe("over the host", function()
             ]]))
         end)
 
-        it(name .. ", what finds no descriptor says so, and once open needs none to wait", function()
+        it(name .. ", what finds no descriptor says so, and once open needs none", function()
             somebody_has "x"
             assert.equal("over\n", says(loop, [[
                 local l = client:getLock "x"
                 local function without(code)
                     local files = {}
-                    for file in function() return io.open "/dev/null" end do files[#files + 1] = file end
+                    for file in function() return io.open "/dev/null" end do
+                        files[#files + 1] = file
+                    end
                     for _ = 1, 3 do
                         local ok, err = l:tryLock(0.3)
                         assert(not ok and err.code == code, err)
