@@ -1,6 +1,8 @@
 -- redlock.testing: what a spec of a program can do with a world.
 local redlock = require "redlock"
+local options = require "redlock.servers.options"
 local support = require "spec.support"
+local sys = require "spec.support.sys"
 local testing = require "redlock.testing"
 
 describe("a world", function()
@@ -218,6 +220,36 @@ describe("a world", function()
         assert.equal(7, world:client({ lease = 7 }).options.lease)
         local stranger = world.redlock.new { nodes = { "redis://elsewhere" } }
         assert.error_matches(function() stranger:getLock("x"):tryLock() end, "no server of this")
+    end)
+
+    it("takes every option of a client, also for its servers' markers", function()
+        local file = support.tmpdir() .. "/password"
+        sys.write_file(file, "secret")
+        local others = {
+            max_lease = { 10, 120, also = { lease = 9 } }, cluster = { "one" }, prefix = { "p:" },
+            drift_factor = { 0, 0.1 }, lock_delay = { 20 }, lease = { 1, 60 }, timeout = { 0.01, 3 },
+            connect_timeout = { 0.01, 3 }, max_hold = { false, 1 }, fallback = { 0.01 },
+            patience = { 0, 100 }, label = { false, "me" }, on_event = { false, function() end },
+            metrics = { require("redlock.metrics").new {} }, handover = { 0 }, max_waiting = { 1 },
+            margin = { 1 }, min_validity = { 1 }, restart_guard = { true, false },
+            behind_proxy = { true }, user = { "u", also = { password = "secret" } },
+            password = { "secret", function() return "secret" end }, password_file = { file },
+            password_env = { "HOME" }, password_refresh = { 1 }, ca_file = { file },
+            cert_file = { file, also = { key_file = file } }, tls_verify = { false },
+            key_file = { file, also = { cert_file = file } },
+            host = { false }, signals = { false },       -- a world has its own
+        }
+        for _, row in ipairs(options.rows) do
+            for _, value in ipairs(assert(others[row.name], row.name)) do
+                local client = { [row.name] = value }
+                for name, other in pairs(others[row.name].also or {}) do
+                    client[name] = other
+                end
+                world = redlock.testing.new { client = client }
+                local ok, err = world:client():getLock("a"):tryLock(0, 1.5)
+                assert(ok, row.name .. ": " .. tostring(err))
+            end
+        end
     end)
 
     it("may have a cluster that is new", function()

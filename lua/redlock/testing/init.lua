@@ -8,7 +8,7 @@
 local validate = require "redlock.runtime.validate"
 local worlds = require "redlock.testing.world"
 
-local ipairs, pairs, setmetatable, type = ipairs, pairs, setmetatable, type
+local error, ipairs, pairs, setmetatable, type = error, ipairs, pairs, setmetatable, type
 local format = string.format
 
 local _M = {}
@@ -166,7 +166,13 @@ function _M.new(opts)
     self.redlock = self.world.redlock
     self.world.client_options = validate.options("option client", opts.client, opts.client or {})
     if not validate.flag("option new_cluster", opts.new_cluster) and #self.nodes > 1 then
-        self.world:admit_all()
+        -- As its clients would, whose max_lease and cluster are in the markers.
+        local client = self:client { nodes = self.nodes, on_event = false, metrics = false }
+        local ok, err = client:init { force = true }
+        client:close()
+        if not ok then
+            error(err, 0)
+        end
     end
     return self
 end

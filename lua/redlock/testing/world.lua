@@ -384,16 +384,6 @@ function World:start_server(server, forgotten)
     self:set_server(server, "up")
 end
 
---- Admits all servers of the new cluster, so that they may vote at once.
-function World:admit_all()
-    local client = redlock.new { nodes = self.nodes }
-    local ok, err = client:init { force = true }
-    client:close()
-    if not ok then
-        error(err, 0)
-    end
-end
-
 -- A reply as Lua clients return it.
 local function value_of(result)
     if type(result) ~= "table" then
