@@ -120,6 +120,10 @@ describe("a primitive", function()
         for pattern, def in pairs {
             ["primitive.acquire: it does not compile: script:2:"] = { name = "n",
                 acquire = "#!lua name=x\nreturn return" },
+            ["primitive.acquire: it does not compile: goto is not Lua 5.1"] = with("acquire",
+                "goto x"),
+            ["primitive.peek: it does not compile: \\x is not"] = with("peek", "return '\\x41'"),
+            ["primitive.force: .* 5LL is not"] = with("force", "return 5LL"),
             ["primitive.acquire: .*a script is not installed"] = { name = "n",
                 acquire = { "redlock.scripts.nowhere" } },
             ["primitive.acquire: names of files"] = { name = "n", acquire = {} },

@@ -287,6 +287,23 @@ describe("the model of a server", function()
             { "EVAL", "return {1, 2, nil, 4}", "0" }, { "FLUSHALL" }, { "GET", "a" } } do
             compare(command)
         end
+        for _, script in ipairs { "goto x ::x:: return 1", "return 0b1", "return 5LL", "return 2i",
+            "-- goto x\nlocal t = {a = 1} --[[ 0b1 ]] return t.a .. [=[ ::x:: ]] ]=]",
+            "return 'goto x' .. \"it's 5LL\\\\\" .. '\\'x\\''",
+            "return string.rep('a', 2, ',')",
+            "return string.format('%s', true)", "return string.format('%q%%%5.1f', 'a', 2)",
+            "return string.format('%a', 1)", "return string.format('%d%s', 1.5, 2)",
+            "return type(select(2, pcall(redis.call, 'get')))",
+            "return select(2, pcall(error, {err = 'x'}))",
+            "return type(select(2, pcall(redis.call, 'setex', KEYS[1])))",
+            "return {pcall(function(...) return ... end, 1, nil, 3)}",
+            "return tostring(xpcall(function(x) return x end, error, 1))", "return _VERSION",
+            "return math.mod(7, 4) + table.getn({1})", "return tostring(table.move)",
+            "for w in string.gfind('a b', '%a') do return w end",
+            "return loadstring('return KEYS[1]')()",
+            "return tostring(loadstring('return 5LL'))" } do
+            compare { "EVAL", script, "1", "a" }
+        end
     end)
 
     it("tells of what it cannot do", function()

@@ -10,7 +10,7 @@ local limits = require "redlock.runtime.limits"
 local restart_guard = require "redlock.servers.restart_guard"
 local script_text = require "redlock.runtime.script_text"
 
-local loadstring, pairs, pcall, ipairs = loadstring, pairs, pcall, ipairs
+local pairs, pcall, ipairs = pairs, pcall, ipairs
 local setmetatable, getmetatable, type = setmetatable, getmetatable, type
 local format, gsub, match = string.format, string.gsub, string.match
 local unpack = unpack
@@ -119,8 +119,8 @@ local function checked(what, fn, most)
     end
 end
 
--- A script: its text, or the names of the files that it is read from. It must compile here (servers
--- run the same Lua), except for a first line that begins with #.
+-- A script: its text, or the names of the files that it is read from. It must compile, except for a
+-- first line that begins with #.
 local function script_in(what, value)
     local text = value
     if type(value) == "table" then
@@ -134,7 +134,7 @@ local function script_in(what, value)
         text = read
     end
     validate.name(what, text, MAX_SCRIPT)
-    local ok, err = loadstring(gsub(text, "^#[^\n]*", ""), "=script")
+    local ok, err = script_text.compile(gsub(text, "^#[^\n]*", ""), "=script")
     if not ok then
         validate.bad(what, "it does not compile: " .. err)
     end

@@ -4,8 +4,10 @@
 -- files come before it. A script knows the data and the clock of its server. It must not know of
 -- other servers or majorities, which are the core's.
 
-local io, package, assert, error = io, package, assert, error
-local concat, format, unpack = table.concat, string.format, unpack
+local io, package, assert, error, loadstring = io, package, assert, error, loadstring
+local concat, find, format, match, sub = table.concat, string.find, string.format, string.match,
+    string.sub
+local unpack = unpack
 
 local _M = {}
 
@@ -38,6 +40,58 @@ function _M.own(...)
         names[i] = "redlock.scripts." .. names[i]
     end
     return _M.read(unpack(names))
+end
+
+-- Skips a string that begins at `at`.
+-- @return where it ends; or nil and an escape that Lua 5.1 reads in another way
+local function end_of_string(text, at)
+    local quote = sub(text, at, at)
+    repeat
+        at = find(text, "[\\\"'\n]", at + 1) or #text
+        local c = sub(text, at, at)
+        if c == "\\" then
+            at = at + 1
+            if find(text, "^[uxz]", at) then
+                return nil, sub(text, at - 1, at)
+            end
+        end
+    until at >= #text or c == quote or c == "\n"
+    return at
+end
+
+-- The first thing in a script that LuaJIT knows and Lua 5.1 does not; nil: there is none.
+local function only_luajit(text)
+    local at, what = 1, nil
+    while at and at <= #text do
+        local level = match(text, "^%-%-%[(=*)%[", at) or match(text, "^%[(=*)%[", at)
+        local token = match(text, "^[%w_]+", at) or match(text, "^::", at)
+        if level then
+            at = find(text, "]" .. level .. "]", at, true)
+        elseif find(text, "^%-%-", at) then
+            at = find(text, "\n", at, true)
+        elseif find(text, "^[\"']", at) then
+            at, what = end_of_string(text, at)
+        elseif token then
+            at = at + #token - 1
+            if token == "::" or token == "goto" and find(text, "^%s+[%a_]", at + 1)
+                or find(token, "^0[bB]") or find(token, "^%d.*[lL][lL]$")
+                or find(token, "^%d+[iI]$") then
+                return token
+            end
+        end
+        at = at and at + 1
+    end
+    return what
+end
+
+--- Compiles a script like a server, which runs Lua 5.1.
+-- @return its function; or nil and why it does not compile
+function _M.compile(text, name)
+    local what = only_luajit(text)
+    if what then
+        return nil, what .. " is not Lua 5.1, which servers run"
+    end
+    return loadstring(text, name)
 end
 
 --- Gives a script to a client's core, and returns its number there; nil: no memory. C: that core's

@@ -6,6 +6,7 @@
 
 local new_table = require "table.new"
 local memo = require "redlock.testing.memo"
+local script_text = require "redlock.runtime.script_text"
 local sha1 = require "redlock.testing.sha1"
 local store = require "redlock.testing.store"
 require "redlock.testing.hashes"
@@ -16,8 +17,7 @@ require "redlock.testing.sorted_sets"
 local floor = math.floor
 local format, lower = string.format, string.lower
 local type, tonumber, tostring, select, error = type, tonumber, tostring, select, error
-local loadstring, setfenv, setmetatable, pcall, concat = loadstring, setfenv, setmetatable,
-    pcall, table.concat
+local setfenv, setmetatable, pcall, concat = setfenv, setmetatable, pcall, table.concat
 
 local _M = {}
 
@@ -233,7 +233,7 @@ local redis = {
 
 -- What real servers offer to scripts, and the model does not.
 local MISSING = { cjson = true, cmsgpack = true, struct = true, os = true, coroutine = true,
-    getmetatable = true, collectgarbage = true }
+    getmetatable = true, collectgarbage = true, load = true }
 local MISSING_IN = { math = { random = true, randomseed = true } }
 
 -- A copy of a Lua library for scripts, so that they cannot change the host's.
@@ -249,17 +249,53 @@ local function library(name)
     end })
 end
 
+-- What LuaJIT has more of than Lua 5.1, or less, or in another way.
+local strings, tables, maths = library "string", library "table", library "math"
+strings.gfind, maths.mod, tables.move = string.gmatch, math.fmod, nil
+
+function strings.rep(text, n)
+    return string.rep(text, n)
+end
+
+function strings.format(text, ...)
+    local n = 1
+    for kind in tostring(text):gsub("%%%%", ""):gmatch "%%[^%a]*(%a)" do
+        local value = type(select(n, ...))
+        n = n + 1
+        if kind:find "[aA]" then
+            error("invalid option '%" .. kind .. "' to 'format'", 2)
+        elseif kind:find "[sq]" and value ~= "string" and value ~= "number" then
+            error(format("bad argument #%d to 'format' (string expected, got %s)", n, value), 2)
+        end
+    end
+    return format(text, ...)
+end
+
+-- Redis' own: gets the text of an error of redis.call().
+local function text_of(ok, err, ...)
+    if not ok and type(err) == "table" and type(err.err) == "string" then
+        return false, err.err
+    end
+    return ok, err, ...
+end
+
+local function load_script(text)
+    local fn, err = script_text.compile(text, text)
+    return fn and setfenv(fn, env), err
+end
+
 setmetatable(redis, { __index = function(_, name)
     error(store.unsupported(running, "redis." .. tostring(name) .. " in scripts").err, 0)
 end })
 
 env = setmetatable({
     redis = redis, tonumber = tonumber, tostring = tostring, type = type, error = error,
-    pcall = pcall, select = select, unpack = unpack, ipairs = ipairs, pairs = pairs,
-    next = next, assert = assert, rawget = rawget, rawset = rawset, rawequal = rawequal,
-    setmetatable = setmetatable, xpcall = xpcall, loadstring = loadstring, bit = bit,
-    string = library "string", table = library "table", math = library "math",
-    KEYS = {}, ARGV = {},
+    pcall = function(...) return text_of(pcall(...)) end, select = select, unpack = unpack,
+    ipairs = ipairs, pairs = pairs, next = next, assert = assert, rawget = rawget,
+    rawset = rawset, rawequal = rawequal,
+    setmetatable = setmetatable, xpcall = function(fn, handler) return xpcall(fn, handler) end,
+    loadstring = load_script, bit = bit, string = strings, table = tables, math = maths,
+    KEYS = {}, ARGV = {}, _VERSION = "Lua 5.1",
 }, {
     __index = function(_, name)
         if MISSING[name] then
@@ -277,7 +313,7 @@ local function compile(sha, body)
     local fn = compiled[sha]
     if not fn then
         local err
-        fn, err = loadstring(body, "@user_script")
+        fn, err = script_text.compile(body, "@user_script")
         if not fn then
             return { err = "ERR Error compiling script (new function): " .. err }
         end
