@@ -183,7 +183,7 @@ $(BUILD)/fuzz/lua: spec/fuzz/lua.c spec/fuzz/fuzz.h
 	$(FUZZ) -I/usr/include/luajit-2.1 -o $@ $< -lluajit-5.1
 
 .PHONY: fuzzers fuzz
-fuzzers: all $(FUZZERS)
+fuzzers: all tools asan-core $(FUZZERS)
 fuzz: ## servers' answers, users' calls, arguments; T=seconds each (30)
 	@spec/setup test
 	@$(MAKE) --no-print-directory -s fuzzers

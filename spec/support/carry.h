@@ -29,7 +29,8 @@ struct faults {
     int delay[2], drop[2], hold[2]; /* of UP and of DOWN */
     struct spread spread[2];
     int reset_permille;             /* so many of 1000 chunks end their connection */
-    uint64_t random;                /* state of the generator for both, never 0 */
+    int lie_permille;               /* so many of 1000 chunks of replies are garbled */
+    uint64_t random;                /* state of the generator for all three, never 0 */
     double bandwidth;               /* bytes per second, 0 for no limit */
     struct pattern cut_request, hold_request;
     long fired; /* how often cut_request has cut off a reply */

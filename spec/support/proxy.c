@@ -122,7 +122,9 @@ static long run(const char *name, const char *a, const char *b, const char *c)
         set_spread(a, b, c);
     else if (strcmp(name, "reset") == 0) /* PERMILLE */
         faults.reset_permille = atoi(a);
-    else if (strcmp(name, "seed") == 0) /* of spread and reset */
+    else if (strcmp(name, "lie") == 0) /* PERMILLE */
+        faults.lie_permille = atoi(a);
+    else if (strcmp(name, "seed") == 0) /* of spread, reset and lie */
         faults.random = strtoull(a, NULL, 10) | 1;
     else if (strcmp(name, "half_close") == 0) /* up|down */
         conns_half_close(strcmp(a, "down") == 0 ? DOWN : UP);

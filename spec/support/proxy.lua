@@ -68,7 +68,12 @@ function Proxy:reset(permille)
     command(self, "reset", permille)
 end
 
--- Of the generator behind spread() and reset().
+-- So many of 1000 chunks from the server are garbled.
+function Proxy:lie(permille)
+    command(self, "lie", permille)
+end
+
+-- Of the generator behind spread(), reset() and lie().
 function Proxy:seed(n)
     command(self, "seed", n)
 end

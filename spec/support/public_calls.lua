@@ -64,7 +64,8 @@ local function calls_of(list, own, texts)
             if type(method) == "function" and not OUT[name] and args
                 and (not name:find "^__" or name == "__tostring") then
                 calls[#calls + 1] = { what .. ":" .. name,
-                    function() return method(object, unpack(args)) end }
+                    function() return method(object, unpack(args)) end,
+                    method = method, object = object }
             end
         end
     end
@@ -84,7 +85,7 @@ function _M.own(redlock)
 end
 
 -- Takes one of each kind, if `held`; where the caller may wait.
--- @return the calls, on those objects
+-- @return the calls, on those objects: { what it is, function(), method = , object = }
 function _M.prepare(redlock, client, held)
     local own = _M.own(redlock)
     local list, semaphore = objects(redlock, client, own)
