@@ -1,4 +1,5 @@
 -- Several names at once, all or none.
+local redlock = require "redlock"
 local support = require "spec.support"
 local torture = require "spec.support.torture"
 
@@ -11,6 +12,18 @@ describe("a multi-lock", function()
     local function keys_are(n)
         support.eventually(function() return cluster:keys() == n * #cluster end)
     end
+
+    it("waits on, whichever of its keys the servers say is held", function()
+        local world = redlock.testing.new {}
+        local l = world:client():getMultiLock { "a", "b" }
+        for _, says in ipairs { "2 x", "0 ", "9 x", "x" } do
+            for _, server in ipairs(world.world.servers) do
+                server.says = { 0, 500, says }
+            end
+            support.fails("held", l:tryLock(0.2))
+        end
+        world:close()
+    end)
 
     it("has all of its names, as plain locks have them", function()
         local l = client:getMultiLock { "b", "a", "b", "c" }

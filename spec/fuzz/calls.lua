@@ -1,6 +1,6 @@
--- Every method of the public API, by random calls on a real core, under the sanitizers: with awkward
--- arguments, or of servers whose replies are garbled on their way. A call returns, or raises what
--- names its argument; each error is one of the library's, and its text is printable.
+-- Random calls of every method of the public API, on a real core, under the sanitizers: with
+-- awkward arguments, or of servers whose replies are garbled on their way. A call returns, or
+-- raises what names its argument. Each error is one of the library's, and its text is printable.
 --
 --   luajit spec/fuzz/calls.lua arguments|replies SECONDS [SEED]
 local what, seconds, seed = arg[1], tonumber(arg[2]), tonumber(arg[3]) or os.time() % 1e6
@@ -26,8 +26,8 @@ if #uris == 0 then           -- starts the servers, and itself again
     env.LUA_CPATH = env.LUA_CPATH:gsub("/build/", "/build/asan/")
     env.LD_PRELOAD = library "libasan.so" .. " " .. library "libubsan.so"
     env.ASAN_OPTIONS, env.UBSAN_OPTIONS = "detect_leaks=0", "print_stacktrace=1"
-    local p = support.spawn { "luajit", "spec/fuzz/calls.lua", what, seconds, seed, uris[1], uris[2],
-        uris[3], env = env, stdout = "pipe", stderr = "stdout" }
+    local p = support.spawn { "luajit", "spec/fuzz/calls.lua", what, seconds, seed, uris[1],
+        uris[2], uris[3], env = env, stdout = "pipe", stderr = "stdout" }
     local text = p:read_all(seconds + 60)
     local status = p:wait(5)
     support.cleanup()
@@ -58,15 +58,16 @@ local cyclic = {}
 cyclic.a, cyclic[1] = cyclic, cyclic
 local objects = {}           -- of earlier clients, too
 
-local VALUES = { true, false, 0, -0.0, 1, -1, 0.0004, 0.001, 0.3, 1.5, 1e-320, 1e9, 1e300, 2 ^ 31, 2 ^ 53,
-    2 ^ 63, -2 ^ 63, huge, -huge, 0 / 0, "", "a", "n", "a\0b", ("x"):rep(65536), ("x"):rep(65537),
-    "\27[2J\r\n", "\255\254", "%s%n%d", "{server}", "redlock:{server}:marker", "nan", "0x10", "5", "*",
-    "[", "\\", "a*", "redlock1.00.00.00.00", evil, endless, cyclic, {}, { "a" }, { "a", "a" },
-    { [1.5] = 1 }, { "a", nil, "b" }, { {} }, { owner = evil }, { owner = 0 / 0 }, { owner = false },
-    { wait = 0 / 0 }, { lease = -1 }, { wait = 0, lease = 0.5 }, { label = ("l"):rep(161) },
-    { permits = huge }, { kind = "read" }, { ttl = huge }, { fenced = true }, { fenced = 1 }, { id = "" },
-    { closed_for = huge }, { keep = true }, { force = true }, { traceparent = "00" }, print,
-    raises "THEIRS", function() return 0 / 0 end, function() return evil end, io.stdout, newproxy(true),
+local VALUES = { true, false, 0, -0.0, 1, -1, 0.0004, 0.001, 0.3, 1.5, 1e-320, 1e9, 1e300, 2 ^ 31,
+    2 ^ 53, 2 ^ 63, -2 ^ 63, huge, -huge, 0 / 0, "", "a", "n", "a\0b", ("x"):rep(65536),
+    ("x"):rep(65537), "\27[2J\r\n", "\255\254", "%s%n%d", "{server}", "redlock:{server}:marker",
+    "nan", "0x10", "5", "*", "[", "\\", "a*", "redlock1.00.00.00.00", evil, endless, cyclic, {},
+    { "a" }, { "a", "a" }, { [1.5] = 1 }, { "a", nil, "b" }, { {} }, { owner = evil },
+    { owner = 0 / 0 }, { owner = false }, { wait = 0 / 0 }, { lease = -1 },
+    { wait = 0, lease = 0.5 }, { label = ("l"):rep(161) }, { permits = huge }, { kind = "read" },
+    { ttl = huge }, { fenced = true }, { fenced = 1 }, { id = "" }, { closed_for = huge },
+    { keep = true }, { force = true }, { traceparent = "00" }, print, raises "THEIRS",
+    function() return 0 / 0 end, function() return evil end, io.stdout, newproxy(true),
     coroutine.create(print), 5LL, -1LL, ffi.new "int[2]", ffi.cast("void *", 0), redlock }
 
 local function value()
@@ -122,8 +123,8 @@ end
 -- ---- the run ---------------------------------------------------------------------------
 
 local function options()
-    local o = { nodes = uris, host = require "redlock.host.luv", max_lease = 2, lease = 1, timeout = 0.2,
-        connect_timeout = 0.5, patience = 0.3, fallback = 0.05, cluster = "spec", on_event = false }
+    local o = { nodes = uris, host = require "redlock.host.luv", max_lease = 2, lease = 1,
+        timeout = 0.2, connect_timeout = 0.5, patience = 0.3, fallback = 0.05, cluster = "spec", on_event = false }
     local rows = require "redlock.servers.options".rows
     for _ = 1, what == "arguments" and random(6) - 4 or 0 do
         local row = rows[random(#rows)]

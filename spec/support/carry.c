@@ -166,41 +166,43 @@ static void push(struct conn *c, int d, const char *data, size_t len)
     way->tail = chunk;
 }
 
-/* Replies that nobody asked for: numbers at the ends, lengths that do not follow, other types. */
+/* Replies that nobody asked for: numbers at the ends, other types, odd errors; the last ones are
+ * no RESP, or never end. */
 static const char *const lies[] = {
     ":0\r\n", ":1\r\n", ":-1\r\n", ":3\r\n", ":9223372036854775807\r\n",
-    ":-9223372036854775808\r\n", ":99999999999999999999\r\n", "$-1\r\n", "*-1\r\n", "*0\r\n",
-    "+OK\r\n", "$0\r\n\r\n", "*2\r\n:0\r\n:9223372036854775807\r\n", "*1\r\n*1\r\n*1\r\n:1\r\n",
-    "*3\r\n:0\r\n:500\r\n$26\r\n0123456789abcdef0123 0 \033[2J\r\n", "*2\r\n$1\r\nx\r\n$-1\r\n",
-    "*2\r\n:3\r\n$4\r\n\1\2\3\4\r\n", "$536870912\r\nx", "*1073741824\r\n:1\r\n", "$-7\r\n",
-    "-NOSCRIPT no\r\n", "-NOAUTH \033[31m\r\n", "-MOVED 1 [::1]:6379\r\n", "-NOTALOCK\r\n", "-\r\n",
-    "*3\r\n$7\r\nmessage\r\n$1\r\na\r\n$0\r\n\r\n", "%1\r\n+a\r\n:1\r\n", ",nan\r\n", "#t\r\n", "\r\n",
+    ":-9223372036854775808\r\n", "$-1\r\n", "*-1\r\n", "*0\r\n", "+OK\r\n", "$0\r\n\r\n",
+    "*2\r\n:0\r\n:9223372036854775807\r\n", "*1\r\n*1\r\n*1\r\n:1\r\n",
+    "*3\r\n:0\r\n:500\r\n$27\r\n0123456789abcdef0123 0 \033[2Jx\r\n", "*2\r\n$1\r\nx\r\n$-1\r\n",
+    "*2\r\n:3\r\n$4\r\n\1\2\3\4\r\n", "-NOSCRIPT no\r\n", "-NOAUTH \033[31m\r\n", "-ERR \1\377\r\n",
+    "-MOVED 1 [::1]:6379\r\n", "-NOTALOCK\r\n", "-NOTALOCK \b\r\n", "-\r\n",
+    "*3\r\n$7\r\nmessage\r\n$1\r\na\r\n$0\r\n\r\n",
+    ":99999999999999999999\r\n", "$536870912\r\nx", "*1073741824\r\n:1\r\n", "$-7\r\n",
+    "%1\r\n+a\r\n:1\r\n", ",nan\r\n", "#t\r\n", "\r\n",
 };
 
-enum { LIES = sizeof(lies) / sizeof(lies[0]) };
+enum { LIES = sizeof(lies) / sizeof(lies[0]), RESP_LIES = LIES - 8, LIE_MAX = 128 };
 
-/* Garbles n bytes, where there is room for LIE_MAX more. Returns how many there are now. */
-enum { LIE_MAX = 128 };
-
+/* Garbles n bytes, where there is room for LIE_MAX more. Returns how many there are now. A
+ * connection survives most of it. */
 static size_t lie(char *bytes, size_t n)
 {
-    const char *text = lies[random_below(LIES)];
+    int how = random_below(16);
+    const char *text = lies[random_below(how ? RESP_LIES : LIES)];
     size_t len = strlen(text);
 
-    switch (random_below(4)) {
-    case 0:
-        memcpy(bytes, text, len);
-        return len;
-    case 1:
-        memmove(bytes + len, bytes, n);
-        memcpy(bytes, text, len);
-        return n + len;
-    case 2:
+    if (how == 1) {
         bytes[random_below((int)n)] = (char)random_below(256);
         return n;
-    default:
+    } else if (how == 2) {
         return (size_t)random_below((int)n) + 1;
+    } else if (how == 3) {
+        memmove(bytes + len, bytes, n);
+        n += len;
+    } else {
+        n = len;
     }
+    memcpy(bytes, text, len);
+    return n;
 }
 
 static void on_read(struct conn *c, int d)

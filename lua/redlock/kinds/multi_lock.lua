@@ -63,11 +63,11 @@ local function channel(client, name, wait)
     return primitive.channel(client, names_of(name)[wait.blocking or 1])
 end
 
-local function refused(_, wait, answers)
-    local longest = -1
+local function refused(multi, wait, answers)
+    local longest, names = -1, names_of(multi.name)
     for _, answer in ipairs(answers) do
         local i = tonumber(match(answer.data, "^%d+"))
-        if answer.vote == 0 and i and answer.info > longest then
+        if answer.vote == 0 and i and names[i] and answer.info > longest then
             longest, wait.blocking = answer.info, i
         end
     end
