@@ -124,7 +124,8 @@ end
 
 local function options()
     local o = { nodes = uris, host = require "redlock.host.luv", max_lease = 2, lease = 1,
-        timeout = 0.2, connect_timeout = 0.5, patience = 0.3, fallback = 0.05, cluster = "spec", on_event = false }
+        timeout = 0.2, connect_timeout = 0.5, patience = 0.3, fallback = 0.05, cluster = "spec",
+        on_event = false }
     local rows = require "redlock.servers.options".rows
     for _ = 1, what == "arguments" and random(6) - 4 or 0 do
         local row = rows[random(#rows)]

@@ -232,6 +232,35 @@ describe("over the host", function()
             ]]))
         end)
 
+        it(name .. ", clients are closed at once in a callback, which must not wait", function()
+            local p = starts(loop, [[
+                local list, took = {}, nil
+                for i = 1, 20 do             -- with a core each
+                    list[i] = new { prefix = i .. ":" }
+                    assert(list[i]:getLock("x"):tryLock(5, 30))
+                end
+                print "held"
+                io.read()
+                local last = new { on_event = function(e)
+                    if e.type == "acquired" then
+                        local began = now()
+                        for i = 1, 20 do list[i]:close() end
+                        took = now() - began
+                    end
+                end }
+                assert(last:getLock("last"):tryLock(5) and last:close())
+                assert(took < 0.5, took)         -- 50 ms each if it waited for the third server
+            ]])
+            assert.equal("held", p:read_line(30))
+            cluster[3]:freeze()
+            p:write "\n"
+            assert.equal("over\n", p:read_all(30))
+            cluster[3]:thaw()
+            for i = 1, 20 do
+                cluster:await_none(i .. ":x")
+            end
+        end)
+
         it(name .. ", what finds no descriptor says so, and once open needs none", function()
             somebody_has "x"
             assert.equal("over\n", says(loop, [[

@@ -64,11 +64,12 @@ local function add_clients(host, box)
     end
 
     function host.close(client)
-        if host.can_wait() then
+        local waits = host.can_wait()
+        if waits then
             pcall(cores.await_answers, client)       -- or the core would, and stop the loop
         end
         box.clients[client] = nil
-        cores.leave(client.core)
+        cores.leave(client.core, waits)
     end
 end
 

@@ -51,9 +51,10 @@ function _M.await_answers(client)
     end
 end
 
---- Stops using a shared core.
-function _M.leave(core)
-    rounds.load().rl_unshare(ffi.gc(core, nil), 1)
+--- Stops using a shared core. waits: its last user closes it; else its thread does, some seconds
+-- later.
+function _M.leave(core, waits)
+    rounds.load().rl_unshare(ffi.gc(core, nil), waits and 1 or 0)
 end
 
 --- Changes the credentials that the next connections of node i (from 1) use. user may be nil.
