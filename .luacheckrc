@@ -18,7 +18,7 @@ files["lua/redlock/types.lua"] = { ignore = { "212", "241" } }
 -- Scripts that run inside Redis.
 files["lua/redlock/scripts"] = { std = "lua51", read_globals = { "redis", "KEYS", "ARGV", "no_lock",
     "value" } }
-files["lua/redlock/scripts/multi"] = { read_globals = { "found", "n" } }
+files["lua/redlock/scripts/multi"] = { read_globals = { "found", "n", "start_of" } }
 files["lua/redlock/scripts/fenced"] = {
     read_globals = { "value", "token", "counter", "count_to", "run", "replaced",
         "call", "write", "found", "let_go", "stored", "mine", "lent", "counted_in", "sub", "RUN",
@@ -36,7 +36,7 @@ for _, field in ipairs { "floor_of_bucket", "counted_in", "write", "sub", "RUN" 
 end
 -- They declare what the others use.
 files["lua/redlock/scripts/slots/memory.lua"] = { globals = { "ARGV" } }
-for _, name in ipairs { "now", "lock/shape", "lock/acquire", "lock/extend", "lock/release",
+for _, name in ipairs { "now", "lock/shape", "multi/start_of", "lock/acquire", "lock/extend", "lock/release",
     "lock/settle", "rw/door", "rw/readers", "rw/read_acquire", "rw/write_acquire", "slots/slots",
     "fair/queue", "inspect/describe" } do
     files["lua/redlock/scripts/" .. name .. ".lua"] = { ignore = { "211", "231", "311" } }

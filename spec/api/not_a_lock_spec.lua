@@ -24,6 +24,29 @@ local OTHERS = {
     { "HSET", "x", "mode", "read", "0f2b7d4e-1111-2222-3333-444455556666:71", "1" },
 }
 
+describe("a huge value under the name of a lock", function()
+    teardown(support.cleanup)
+
+    it("is not read whole by who asks for the lock, or about it", function()
+        local server = support.server { new = true }
+        server:call("EVAL", "redis.call('set', 'x', string.rep('x', 48 * 1048576), 'px', 99999)", 0)
+        local client = support.warm_client({ server.uri }, { restart_guard = false })
+        client:getFencedLock("warm"):tryLock()
+        local function peak()
+            return tonumber(server:call("INFO", "memory"):match "used_memory_peak:(%d+)")
+        end
+        local before = peak()
+        for _, l in ipairs { client:getFencedLock "x", client:getLock "x",
+            client:getMultiLock { "x", "y" }, client:getReadWriteLock("x"):writeLock() } do
+            support.fails("held", l:tryLock())
+            assert.is_true(l:isLocked())
+        end
+        assert(client:holder "x")
+        assert.is_true(peak() - before < 16 * 1048576)
+        client:close()
+    end)
+end)
+
 describe("a key of another program", function()
     local cluster, client
 

@@ -119,8 +119,8 @@ return {
     -- ---- several names ----
 
     { name = "some of the names are enough", file = SCRIPTS .. "multi/acquire.lua",
-        family = "multi", from = "if redis.call('exists', unpack(KEYS)) == mine then",
-        to = "if redis.call('exists', unpack(KEYS)) < n then",
+        family = "multi", from = "elseif there == mine then",
+        to = "elseif there < n then",
         by = { "who excludes whom", "only one's own" } },
 
     { name = "some of the names are extended", file = SCRIPTS .. "multi/extend.lua",

@@ -361,8 +361,8 @@ function Client:stats() end
 function Client:releaseAll() end
 
 ---Releases everything that is held through the client and closes its connections. Waits at most
----50 ms, in an event loop without stopping it; unreleased holds end with their leases. Later calls
----fail with `closed`.
+---50 ms, in an event loop without stopping it, and there not at all where it cannot wait, as in a
+---callback; unreleased holds end with their leases. Later calls fail with `closed`.
 ---```lua
 ---assert(client:close())
 ---assert(select(2, lock:tryLock()).code == "closed")

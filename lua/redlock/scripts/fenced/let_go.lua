@@ -1,11 +1,13 @@
 -- Begins a release. A client that knows that no counter is behind sends only KEYS[1], ARGV[1] and
 -- ARGV[2].
--- Deletes and announces like scripts/lock/release.lua, but reads key and counter in one call. The
--- release of a plain lock reads one key and stays a single text.
-local found = KEYS[2] and redis.call('mget', KEYS[1], KEYS[2]) or redis.call('mget', KEYS[1])
-if found[1] ~= ARGV[1] then
-    return found[1] and -1 or 0
+-- Deletes and announces like scripts/lock/release.lua, which stays a single text.
+local value = redis.pcall('getrange', KEYS[1], 0, 256)
+if type(value) == 'table' then
+    return string.find(value.err, 'WRONGTYPE', 1, true) and 0 or value
+elseif value ~= ARGV[1] then
+    return value ~= '' and -1 or 0
 end
+local found = KEYS[2] and redis.call('mget', KEYS[2], KEYS[2])
 
 local function let_go()
     redis.call('del', KEYS[1])

@@ -1,7 +1,8 @@
 -- One DEL for all, and messages only to channels with subscribers. 1; {1, n}: n waiters were woken.
--- lock/shape.lua and not_ours.lua follow.
-local found, ours = redis.call('mget', unpack(KEYS)), {}
+-- After start_of.lua; lock/shape.lua and not_ours.lua follow.
+local found, ours = {}, {}
 for i = 1, #KEYS do
+    found[i] = start_of(KEYS[i])
     if found[i] == ARGV[1] then
         ours[#ours + 1] = KEYS[i]
     end
