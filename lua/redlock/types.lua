@@ -187,7 +187,7 @@ function redlock.is_error(value) end
 ---| "tls" # the handshake failed; the message says why
 ---| "auth" # user or password is wrong or missing
 ---| "noperm" # this user lacks an ACL rule
----| "readonly" # it accepts no writes: a replica, or its disk is full
+---| "readonly" # it accepts no writes: a replica, too few replicas, or it cannot save
 ---| "loading" # busy: it loads its data, or a long script runs
 ---| "oom" # `maxmemory` is reached
 ---| "script" # the script, or another command, failed

@@ -548,3 +548,63 @@ describe("ways to connect", function()
         assert.are_not.equal(name, name_of { servers[1] })
     end)
 end)
+
+describe("all servers refuse writes, of which none has counted tokens:", function()
+    after_each(support.cleanup)
+
+    local KINDS = {
+        lock = function(c) return c:getLock("x"):tryLock() end,
+        fenced = function(c) return c:getFencedLock("x"):tryLock() end,
+        once = function(c) return c:once("x", 5, function() end) end,
+        reading = function(c) return c:getReadWriteLock("x"):readLock():tryLock() end,
+        writing = function(c) return c:getReadWriteLock("x"):writeLock():tryLock() end,
+        fair = function(c) return c:getFairLock("x"):tryLock() end,
+        multi = function(c) return c:getMultiLock { "x", "y" }:tryLock() end,
+        permit = function(c) return c:getSemaphore("x", 2):tryAcquire() end,
+        numbered = function(c) return c:getSemaphore("x", 2, { fenced = true }):tryAcquire() end,
+        election = function(c) return c:getElection("x", { id = "me" }):campaign(0) end,
+        latch = function(c) return c:getCountDownLatch("x"):trySetCount(1) end,
+    }
+
+    -- @return the rows' codes with their messages' first words
+    local function reasons(err)
+        local list = {}
+        for _, row in ipairs(err.nodes) do
+            list[#list + 1] = row.code ~= "pending" and row.code .. " " .. row.message:match "^%u*"
+                or nil
+        end
+        return table.concat(list, ", ", 1, 2)
+    end
+
+    for word, code in pairs { NOREPLICAS = "readonly", OOM = "oom", MISCONF = "readonly" } do
+        it(word .. ", and every kind of lock says so", function()
+            if word == "NOREPLICAS" and not support.since(6, 2) then
+                return pending "Redis 6.0 lets scripts write there"
+            end
+            local cluster = support.cluster(3, { args = { "--dbfilename", "d.rdb" } })
+            local client = support.warm_client(cluster)
+            for _, server in ipairs(cluster) do
+                if word == "MISCONF" then
+                    assert.is_true(support.sh("mkdir -p " .. server.dir .. "/d.rdb/x"))
+                    server:call("CONFIG", "SET", "save", "3600 1")
+                    server:call("SET", "k", "v")
+                    server:call "BGSAVE"
+                else
+                    server:call("CONFIG", "SET", word == "OOM" and "maxmemory"
+                        or "min-replicas-to-write", 1)
+                end
+                support.eventually(function()
+                    local ok, err = server:call("SET", "k", "v")
+                    return not ok and err:find(word, 1, true)
+                end)
+            end
+            for kind, take in pairs(KINDS) do
+                local ok, err = take(client)
+                local reason = code .. " " .. word
+                if not ok or word ~= "OOM" then      -- scripts that freed something may write
+                    assert.equal(reason .. ", " .. reason, reasons(err), kind)
+                end
+            end
+        end)
+    end
+end)

@@ -181,9 +181,13 @@ local function silent(lesson, i)
 end
 
 -- Explains why row i is still unseeded, by what rounds.teach() has returned.
-local function explain(row, lesson, i)
-    local told, may_know = lesson[i], silent(lesson, i)
-    if told.code == "noperm" then
+local function explain(client, row, lesson, i)
+    local told, may_know, info = lesson[i], silent(lesson, i), ffi_new "rl_node_info"
+    C.rl_node_get_info(client.core, i - 1, info)
+    if info.marker_code ~= 0 then        -- the server refused to learn
+        row.code = code_name(info.marker_code)
+        row.message = row.code .. (row.code == "noperm" and SEEDING or "")
+    elseif told.code == "noperm" then
         row.code, row.message = "noperm", told.message .. SEEDING
     elseif told.vote == 2 then
         row.message = "it counts fencing tokens years ahead of every clock; if too few other "
@@ -213,7 +217,7 @@ function _M.failure(client, subject, round, lesson)
     local rows = _M.rows(client, round)
     for i, row in ipairs(lesson and rows or {}) do
         if row.code == "unseeded" then
-            explain(row, lesson, i)
+            explain(client, row, lesson, i)
         end
     end
     local code = code_name(C.rl_round_outcome(round))

@@ -23,8 +23,9 @@ _M.list = {
     { "noperm", "this user lacks an ACL rule", up = true,
         remedy = "The user lacks an ACL rule; examples/access/README.md lists all that it needs "
             .. "(fewer for run --plain)" },
-    { "readonly", "it accepts no writes: a replica, or its disk is full", up = true,
-        remedy = "Name masters, not replicas, and make sure that they can write" },
+    { "readonly", "it accepts no writes: a replica, too few replicas, or it cannot save", up = true,
+        remedy = "Name masters, not replicas; MISCONF: free its disk; NOREPLICAS: start its "
+            .. "replicas" },
     { "loading", "busy: it loads its data, or a long script runs", up = true,
         remedy = "Wait until the server has loaded its data, or the script has ended" },
     { "oom", "`maxmemory` is reached",

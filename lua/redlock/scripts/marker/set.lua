@@ -65,6 +65,9 @@ if guarded and fresh and kept[1] ~= memory then
 end
 if ARGV[6] ~= '' and (not guarded or fresh or kept[1] == memory)
     and string.sub(kept[2] or '', 1, 8) ~= run then
-    redis.pcall('hset', floors, 'base', run .. ARGV[6], 'most', run .. ARGV[6])
+    local taught = redis.pcall('hset', floors, 'base', run .. ARGV[6], 'most', run .. ARGV[6])
+    if type(taught) == 'table' and not guarded then
+        return taught
+    end
 end
 return guarded and text or marker
