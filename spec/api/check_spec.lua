@@ -92,7 +92,7 @@ describe("client:check()", function()
             "%%%0"), twin.remedy)
         assert.equal("ok", first.verdict)
         assert.equal("error", report.verdict)
-        assert.matches("verdict: error$", tostring(report))
+        assert.matches("verdict: error: 1 of 5 vote: no locks$", tostring(report))
         cluster[2]:thaw()
     end)
 
@@ -155,8 +155,9 @@ describe("client:check()", function()
                 prefix = "app:" })
             local said = { "" }
             for _, found in ipairs(client:check()[1].findings) do
-                said[1] = found.kind == "trial" and found.verdict or said[1]
-                said[#said + 1] = found.kind == "trial" and found.message or nil
+                local ours = found.kind == "trial" or found.kind == "rights"
+                said[1] = ours and found.verdict or said[1]
+                said[#said + 1] = ours and found.message or nil
             end
             client:close()
             return said[1], table.concat(said, "; ", 2)
@@ -177,12 +178,41 @@ describe("client:check()", function()
         end
         assert.matches("EVAL or EVALSHA failed %([^)]*key", (select(2, tried("resetkeys",
             "~other:*"))))
-        -- Who may do nothing of what fenced locks need wants plain ones.
-        assert.equal("", (tried("-hset", "-hget", "-mget", "-hmget")))
+        assert.matches("there are no fenced locks", (select(2, tried("-hset", "-hget", "-mget",
+            "-hmget"))))
         server:call("CONFIG", "SET", "maxmemory", "1")
         assert.matches("as user app, and SET failed %([^)]*OOM", (select(2, tried())))
         server:call("CONFIG", "SET", "maxmemory", "0")
         assert.equal(0, #server:call("KEYS", "*redlock:check*"))
+    end)
+
+    it("says in a line whether locks are had, and whether a server can be spared", function()
+        local cluster = support.cluster(3)
+        local function says(...)
+            for i = ... and 1 or #cluster + 1, #cluster do
+                cluster[i]:call("ACL", "DELUSER", "app")
+                cluster[i]:user("app", "on", ">pw", "~*", "&*", ...)
+            end
+            local client = support.client(cluster, { user = "app", password = "pw" })
+            local report = client:check()
+            local ran = client:getFencedLock("x" .. table.concat { ... }):tryLock(0, 1)
+            client:close()
+            return tostring(report):match "\nverdict: ([^\n]*)$", ran
+        end
+        assert.same({ "ok", true }, { says "+@all" })
+        assert.same({ "warning: 3 of 3 vote: mend what is listed above", true },
+            { says("+@all", "-time") })
+        local lacks = "error: 3 of 3 vote, but this user lacks rights that redlock run needs"
+        assert.same({ lacks }, { says("+@all", "-info") })
+        assert.same({ lacks }, { says("+@all", "-hset") })
+        assert.same({ lacks }, { says("+@all", "-hset", "-hget", "-mget", "-hmget") })
+        assert.equal(lacks, (says("+@all", "-eval")))    -- had, until a server forgets its scripts
+        assert.same({ "error: 0 of 3 vote: no locks" }, { says("+@all", "-eval", "-script") })
+        says "+@all"
+        cluster[1]:kill()
+        assert.equal("warning: 2 of 3 vote: restart no other server", (says()))
+        cluster[2]:kill()
+        assert.equal("error: 1 of 3 vote: no locks", (says()))
     end)
 
     it("tries commands that were renamed away", function()

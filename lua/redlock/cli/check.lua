@@ -17,14 +17,16 @@ redlock check [--wait] [--json]
 
 Asks each server for its version, role, age, clock and persistence, and whether it may vote.
 Acquires and releases a lock on each, and counts the clients that use another list of servers.
-Prints a row with a verdict for each server, and below them what to do.
+Prints a row with a verdict for each server, below them what to do, and a verdict on the whole.
+While a server is restarted or replaced, only `redlock check --wait` with status 0 says that the
+next one may follow. Status 1 does not: 2 of 3 servers may vote.
 
 FLAGS
 
 STATUSES
 
   redlock check || mail -s "lock servers" ops@example.org < /dev/null
-  # restart a server, and wait until it votes again
+  # restart a server, and wait until it votes again; only with status 0 restart the next
   systemctl restart redis && redlock check --wait]]
 
 local FAILED = 125
@@ -52,8 +54,8 @@ function _M.main(given, names)
         return FAILED
     end
     print(given["--json"] and json.encode { source = found.source, verdict = found.verdict,
-        quorum = found.quorum, voting = found.voting, findings = found.findings,
-        nodes = { unpack(found) } } or tostring(found))
+        summary = found.summary, quorum = found.quorum, voting = found.voting,
+        findings = found.findings, nodes = { unpack(found) } } or tostring(found))
     return STATUS[found.verdict]
 end
 

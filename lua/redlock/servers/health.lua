@@ -8,7 +8,7 @@ local node_codes = require "redlock.runtime.node_codes"
 local quorum = require("redlock.runtime.limits").quorum
 local rounds = require "redlock.runtime.rounds"
 
-local ipairs, setmetatable, tonumber, tostring = ipairs, setmetatable, tonumber, tostring
+local ipairs, setmetatable, tonumber = ipairs, setmetatable, tonumber
 local char, format, rep = string.char, string.format, string.rep
 local concat, insert = table.concat, table.insert
 local max, abs, ceil = math.max, math.abs, math.ceil
@@ -128,6 +128,9 @@ local function quarantine(options, row)
         .. "connected: redlock check --wait)", ceil(max(left, 0)), reason, max(whole - left, 0),
         ceil(whole))
 end
+
+-- Findings about rights that leave a server its vote, but not for all that redlock run does.
+local LACKING = { unverified = true, rights = true }
 
 -- States of the guard whose `why` is the message, and the verdict.
 local EXPLAINED = { disagrees = "error" }
@@ -366,7 +369,7 @@ function Report:__tostring()
         out[#out + 1] = "all: " .. found.message
     end
     out[#out + 1] = self.source and "settings from " .. self.source or nil
-    out[#out + 1] = "verdict: " .. tostring(self.verdict)
+    out[#out + 1] = "verdict: " .. self.verdict .. (self.summary and ": " .. self.summary or "")
     return concat(out, "\n")
 end
 
@@ -378,6 +381,32 @@ local function are_new(rows)
         end
     end
     return true
+end
+
+-- Whether this user has all rights on a server that votes that redlock run needs.
+local function suffices(row)
+    for _, found in ipairs(row.findings) do
+        if LACKING[found.kind] then
+            return false
+        end
+    end
+    return row.verdict ~= "error"
+end
+
+-- Adds the verdict on the whole, and its reason.
+local function sum_up(rows, wanted)
+    local voting, sufficing, warned = 0, 0, #rows.findings > 0
+    for _, row in ipairs(rows) do
+        voting = voting + (row.verdict == "error" and 0 or 1)
+        sufficing = sufficing + (suffices(row) and 1 or 0)
+        warned = warned or row.verdict ~= "ok"
+    end
+    local why = voting < wanted and ": no locks"
+        or sufficing < wanted and ", but this user lacks rights that redlock run needs"
+        or voting < #rows and ": restart no other server"
+        or warned and ": mend what is listed above"
+    rows.voting, rows.summary = voting, why and format("%d of %d vote%s", voting, #rows, why) or nil
+    rows.verdict = sufficing < wanted and "error" or why and "warning" or "ok"
 end
 
 --- See client:check. more(client, rows, found) calls found(place, finding) for further findings,
@@ -404,15 +433,10 @@ function _M.check(client, more)
             ceil(client.options.max_lease)) })
     end
     rows.quorum, rows.source = quorum(#rows), client.from.source
-    local voting, warned = 0, #rows.findings > 0
     for i, row in ipairs(rows) do
         row.floors = known[i]
-        voting = voting + (row.verdict == "error" and 0 or 1)
-        warned = warned or row.verdict ~= "ok"
     end
-    rows.voting = voting
-    local wanted = rows.quorum + client.options.margin
-    rows.verdict = voting < wanted and "error" or warned and "warning" or "ok"
+    sum_up(rows, rows.quorum + client.options.margin)
     return setmetatable(rows, Report)
 end
 

@@ -18,8 +18,7 @@ local TRIAL = script_text.read "redlock.scripts.check.trial"
 local LISTED = 2000           -- a server with more connections is not asked for a list
 local SCRIPT = "EVAL or EVALSHA"
 
--- What a failing command means. Other commands are of fenced locks: a user that may run none of
--- those has plain locks only.
+-- What a failing command means. Other commands are of fenced locks.
 local MISSED = {
     [SCRIPT] = "no lock can be taken", SET = "no lock can be taken",
     GET = "locks cannot be looked at or extended",
@@ -30,25 +29,25 @@ local MISSED = {
     PUBLISH = "waiters are not woken by a release, and ask from time to time",
 }
 local ERRORS = { [SCRIPT] = true, SET = true, GET = true, GETRANGE = true }
-local ALL_FENCED, FENCED = 4, "there are no fenced locks, of which redlock run takes one unless it "
+local FENCED = "there are no fenced locks, of which redlock run takes one unless it "
     .. "has --plain"
 
--- Tells of one server's failures (command -> why) by found(finding).
+-- Adds one server's failures (command -> why) by found(finding).
 local function judge(failed, user, found)
     local fenced, reason = {}, nil
-    local function tell(what, why, missed)
-        found { kind = "trial", verdict = ERRORS[what] and "error" or "warning", message = format(
+    local function tell(kind, what, why, missed)
+        found { kind = kind, verdict = ERRORS[what] and "error" or "warning", message = format(
             "a lock was tried as user %s, and %s failed (%s): %s", user, what, why, missed) }
     end
     for command, why in pairs(failed) do
         if MISSED[command] then
-            tell(command, why, MISSED[command])
+            tell(command == "EVAL" and "rights" or "trial", command, why, MISSED[command])
         else
             fenced[#fenced + 1], reason = command, why
         end
     end
-    if #fenced > 0 and #fenced < ALL_FENCED then
-        tell(concat(fenced, ", "), reason, FENCED)
+    if #fenced > 0 then
+        tell("rights", concat(fenced, ", "), reason, FENCED)
     end
 end
 

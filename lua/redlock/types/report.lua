@@ -41,6 +41,7 @@
 ---| "tls_mix" # some servers use TLS, others do not
 ---| "exposed" # every user of this machine may read a file with a secret, or change one in use
 ---| "trial" # this user could not take, keep or release a lock on it
+---| "rights" # this user lacks a right that fenced locks, or new servers, need
 ---| "lists" # clients with another list of servers are connected
 
 ---The report of `client:check`: a list of rows, in the order of the option `nodes`. `tostring` of
@@ -51,7 +52,9 @@
 ---```
 ---@class (exact) redlock.Report
 ---@field [integer] redlock.Row  one server
----@field verdict redlock.Verdict  of the whole
+---@field verdict redlock.Verdict  of the whole; "error": no locks, or this user lacks rights that
+---  `redlock run` needs
+---@field summary? string  why: "2 of 3 vote: restart no other server"; nil: "ok"
 ---@field voting integer  servers that vote
 ---@field quorum integer  servers that must vote for a lock
 ---@field findings redlock.Finding[]  about the whole
