@@ -132,6 +132,23 @@ describe("redlock", function()
         assert.matches("x is free", text)
     end)
 
+    it("status does not wait for a server that hangs once a majority agrees", function()
+        cluster[2]:freeze()
+        local port = cluster[2].port
+        local function says()
+            local code, text = redlock("status", "x", "--timeout", "60", "--connect-timeout", "60")
+            assert.matches(port .. "  pending  no answer yet\n", text)
+            assert.matches(cluster[3].port .. "  %l", text)
+            return code, text:match "x is %l+"
+        end
+        assert.same({ 3, "x is free" }, { says() })
+        for i = 1, 3, 2 do
+            cluster[i]:call("SET", "x", ("a"):rep(40), "PX", 60000)
+        end
+        assert.same({ 0, "x is held" }, { says() })
+        cluster[2]:thaw()
+    end)
+
     it("ends at Ctrl-C, whatever it waits for", function()
         cluster:each(function(s) s:freeze() end)
         local p = start({}, "status", "x", "--timeout", "60")

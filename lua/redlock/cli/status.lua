@@ -8,7 +8,7 @@ local health = require "redlock.servers.health"
 local json = require "redlock.text.json"
 local holders = require "redlock.inspect.holders"
 local printable = require("redlock.text.encoding").printable
-local quorum = require("redlock.runtime.limits").quorum
+local limits = require "redlock.runtime.limits"
 local report = require "redlock.cli.report"
 
 local _M = { usage = "status NAME", summary = "show who holds NAME, for how long, server by server",
@@ -18,9 +18,11 @@ _M.help = [[
 redlock status NAME [--json]
 
 Shows whether NAME is held, by whom, and for how long unless it is renewed: as a majority of the
-servers says, and as each server says. Also shows, as a majority says, the leader and its term,
-readers, permits, the arrivals that a latch lacks, the waiters in line for a fair lock, and how many
-connections wait. Each hold has eight digits of its own; its holder's label follows, if it has one.
+servers says, and as each server says. Once a majority agrees, the other servers get as long again,
+at least 0.4 s; "no answer yet" does not mean that a server is down. Also shows, as a majority says,
+the leader and its term, readers, permits, the arrivals that a latch lacks, the waiters in line for
+a fair lock, and how many connections wait. Each hold has eight digits of its own; its holder's
+label follows, if it has one.
 
 STATUSES
 
@@ -28,17 +30,34 @@ STATUSES
 
 local FREE, FAILED = 3, 125
 
+local function words_of(answer)
+    return answer.code or answer.vote .. answer.data
+end
+
+-- Whether a majority of the servers gave the same answer, or none can.
+local function decided(said)
+    local came = {}
+    for _, answer in ipairs(said) do
+        came[#came + 1] = answer or nil
+    end
+    return limits.majority(came, #said, words_of) ~= nil
+end
+
 -- Asks each server about the lock, and why it would give no vote for a new one.
+-- @return the rows; and the places of servers without an answer yet: true
 local function ask(client, name)
-    local lock, asked, rows = client:getLock(name), {}, {}
+    local lock, asked, rows, silent = client:getLock(name), {}, {}, {}
     local prim = lock.primitive
     for place = 1, #client.options.nodes do
         asked[place] = { body = prim.peek_script, place = place, keys = prim.keys(client, name) }
     end
-    for place, answer in ipairs(question.ask_each(client, asked)) do
+    for place, answer in ipairs(question.ask_until(client, asked, decided)) do
         local row = { node = client.options.nodes[place].label }
         rows[place] = row
-        if not answer.vote then
+        silent[place] = not answer
+        if not answer then
+            row.state, row.message = "pending", "no answer yet"
+        elseif not answer.vote then
             row.state, row.message = answer.code, answer.message
         elseif answer.vote > 0 then
             local its = card.behind(answer.data, 40) or {}
@@ -56,7 +75,7 @@ local function ask(client, name)
             rows[place].message = rows[place].message or row.guard .. ": " .. row.remedy
         end
     end
-    return rows
+    return rows, silent
 end
 
 -- The majority's view of the rows: held, remaining, holder; or nil if no majority agrees.
@@ -136,7 +155,7 @@ local function undecided(rows)
     for _, row in ipairs(rows) do
         n = n + (row.state == "not_a_lock" and 1 or 0)
     end
-    return n >= quorum(#rows) and "its key holds something else than a lock"
+    return n >= limits.quorum(#rows) and "its key holds something else than a lock"
         or "no majority of the servers says whether it is held"
 end
 
@@ -169,7 +188,8 @@ function _M.main(given, names)
         report.note(report.error(err))
         return FAILED
     end
-    local rows, found = ask(client, name), detail.of(client, name)
+    local rows, silent = ask(client, name)
+    local found = detail.of(client, name, silent)
     local seen, known = summary(rows), found or {}
     if seen and seen.held and found then
         found.leader = client:getElection(name, { id = "redlock status" }):leader() or nil

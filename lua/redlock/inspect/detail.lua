@@ -57,17 +57,18 @@ local function order(row)
 end
 
 --- Asks the servers about a lock's name.
+-- @param silent  servers that are not asked, by place: true; or nil
 -- @return { readers, permits, queue (lists of { hold, label, since, remaining, slot, ticket }),
 --   latch ({ missing, count }; nil: none, or open), waiting, waiting_for_permits, busy (there are
 --   permits or a latch) }; nil: fewer than a majority answered
-function _M.of(client, name)
+function _M.of(client, name, silent)
     local key = client.options.prefix .. name
     local own, asked = "redlock:{" .. key .. "}:", {}
     for place = 1, client.size do
-        asked[place] = { body = DETAIL, place = place,
+        asked[#asked + 1] = not (silent and silent[place]) and { body = DETAIL, place = place,
             keys = { key, own .. "slots", own .. "who", own .. "queue", own .. "standing",
                 own .. "living", own .. "latch", own .. "arrived" },
-            args = { own .. "free", "redlock:{" .. key .. ":slots}:free" } }
+            args = { own .. "free", "redlock:{" .. key .. ":slots}:free" } } or nil
     end
     local all, waiting, n = {}, { lock = {}, permits = {} }, 0
     for _, said in ipairs(question.ask_each(client, asked)) do

@@ -15,7 +15,7 @@ local ffi_values = require "redlock.runtime.ffi_values"
 local rounds = require "redlock.runtime.rounds"
 local script_text = require "redlock.runtime.script_text"
 
-local error, ipairs, pcall = error, ipairs, pcall
+local error, ipairs, max, pcall = error, ipairs, math.max, pcall
 
 local _M = {}
 
@@ -70,10 +70,10 @@ function _M.ask(client, q)
     return _M.answers(client, q, _M.begin(client, q))
 end
 
---- Sends several questions at once, and waits for all answers.
--- @return a list of what answers() returns for each; or nil and the error of one of them
-function _M.ask_each(client, list)
-    local begun, said = {}, {}
+-- Sends several questions at once.
+-- @return their rounds, by their places in the list
+local function begin_each(client, list)
+    local begun = {}
     for k, q in ipairs(list) do
         local ok, round = pcall(_M.begin, client, q)
         if not ok then                   -- no room for its script, or Ctrl-C
@@ -84,6 +84,13 @@ function _M.ask_each(client, list)
         end
         begun[k] = round
     end
+    return begun
+end
+
+--- Sends several questions at once, and waits for all answers.
+-- @return a list of what answers() returns for each; or nil and the error of one of them
+function _M.ask_each(client, list)
+    local begun, said = begin_each(client, list), {}
     for k, q in ipairs(list) do
         local ok, answer, err = pcall(_M.answers, client, q, begun[k])
         if not ok or not answer then     -- a wait raises on Ctrl-C, and when it is cancelled
@@ -96,6 +103,40 @@ function _M.ask_each(client, list)
             return nil, err
         end
         said[k] = answer
+    end
+    return said
+end
+
+local PAUSE, REST = 0.002, 0.4
+
+--- Sends a question to each server, and does not wait for all answers.
+-- @param list    questions with `place`
+-- @param enough  function(what has come; false: nothing so far). Once it returns true, the other
+--   servers get as long again, at least REST seconds
+-- @return what answers() returns for each; false where no answer has come yet
+function _M.ask_until(client, list, enough)
+    local begun, said, came, began, ends = begin_each(client, list), {}, 0, client.now(), nil
+    local ok, err = pcall(function()
+        repeat
+            for k, q in ipairs(list) do
+                if not said[k] and (not begun[k] or rounds.is_done(begun[k])) then
+                    said[k], begun[k], came = _M.answers(client, q, begun[k]), nil, came + 1
+                end
+                said[k] = said[k] or false
+            end
+            local now = client.now()
+            ends = ends or enough(said) and now + max(now - began, REST)
+            local over = came == #list or ends and now >= ends
+            if not over then
+                rounds.sleep(client, PAUSE)
+            end
+        until over
+    end)
+    for k = 1, #list do
+        rounds.free(begun[k])
+    end
+    if not ok then                       -- Ctrl-C
+        error(err, 0)
     end
     return said
 end
