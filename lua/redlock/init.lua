@@ -1,6 +1,10 @@
 --- redlock: distributed locks on N independent Redis servers. What this module returns is
 -- documented in types.lua; each folder's first file says what is in the folder.
 
+if not jit then
+    error("redlock needs LuaJIT or OpenResty; this is " .. _VERSION .. ", which has no FFI", 0)
+end
+
 local client = require "redlock.client.client"
 local errors = require "redlock.runtime.errors"
 local future = require "redlock.lock.future"

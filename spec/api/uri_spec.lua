@@ -77,6 +77,27 @@ describe("addresses", function()
         end)
     end
 
+    it("come with the remedy for what people write", function()
+        local in_password = "write / as %2F , as %2C ? as %3F and a space as %20, or use "
+            .. "password_file"
+        for text, remedy in pairs {
+            ["127.0.0.1:7"] = "not '127.0.0.1:7': write redis://127.0.0.1:7",
+            ["localhost:7"] = "not 'localhost:7': write redis://localhost:7",
+            ['"redis://h"'] = "leave out quotes and brackets",
+            ["'redis://h'"] = "leave out quotes and brackets",
+            ['["redis://h"]'] = "leave out quotes and brackets",
+            ["redis://:p/ss@h"] = in_password, ["redis://:p?ss@h"] = in_password,
+            ["redis://:p,ss@h"] = in_password, ["redis://:p ss@h"] = in_password,
+            ["redis://user name:pw@h"] = in_password,
+            ["redis://h?timeout=5"] = "nothing may follow",
+        } do
+            local ok, err = pcall(require("redlock.servers.options").new, { nodes = text })
+            assert.is_false(ok)
+            assert.matches(remedy, err, 1, true)
+            assert.is_nil(err:find("ss@", 1, true))
+        end
+    end)
+
     it("with TLS are shown so", function()
         local n = node "rediss://h"
         assert.same({ "rediss://h:6379", true }, { n.label, n.tls })

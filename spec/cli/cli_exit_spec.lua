@@ -93,19 +93,28 @@ describe("the exit status of redlock", function()
     end
 
     it("is 125 when luajit cannot run", function()
-        local function fails(path)
+        local function fails(path, why)
             for _, words in ipairs { { "status", "x" }, { "unlock", "--force", "x" }, { "check" },
                 { "wait", "x" }, { "run", "x", "--", "true" }, { "lua", home .. "/raises.lua" } } do
                 local status, text = redlock({ env = { PATH = path } }, unpack(words))
                 assert.equal(FAILED, status, text)
-                assert.matches("redlock: luajit is not on the PATH, or cannot run here\n$", text)
+                assert.matches("redlock: luajit " .. why .. "\n$", text)
             end
         end
-        fails(support.tmpdir())
-        fails(path_with "exit 1")
-        fails(path_with "exit 0")
-        fails(path_with "echo 'error while loading shared libraries' >&2; exit 127")
-        fails(path_with "kill -KILL $$")
+        fails(support.tmpdir(), "is not on the PATH")
+        local why = "cannot run here; look at its message, and at ulimit %-a"
+        fails(path_with "exit 1", why)
+        fails(path_with "exit 0", why)
+        fails(path_with "echo 'error while loading shared libraries' >&2; exit 127", why)
+        fails(path_with "kill -KILL $$", why)
+    end)
+
+    it("is an answer with few descriptors, too", function()
+        local status, text = cli.ends(support.spawn { "/bin/sh", "-c", ("exec 9<&- 8<&- 7<&-; "
+            .. "ulimit -n 12; exec %s status x --nodes redis://127.0.0.1:1"):format(cli.REDLOCK),
+            stdout = "pipe", stderr = "stdout" })
+        assert.equal(FAILED, status)
+        assert.matches("refused", text)
     end)
 
     it("is 125 when luajit runs out of memory, wherever that is", function()

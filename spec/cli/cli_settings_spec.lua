@@ -109,6 +109,12 @@ describe("redlock", function()
             wrong("what is this", "bad.conf:1: a line is `option = value`")
             wrong("lease = long", "bad.conf:1: lease needs a number")
             wrong("lease = 1000", "bad option lease")
+            for _, text in ipairs { "nodes = redis://h  # the server", "lease = 5 # seconds",
+                "cluster = orders # ours", "nodes = redis://h\n  redis://i # ours" } do
+                wrong(text, "bad.conf:%d: a comment needs a line of its own")
+            end
+            wrong("cluster = 'orders'", "bad.conf:1: cluster: leave out the quotes")
+            wrong("\239\187\191cluster = 'orders'", "bad.conf:1: cluster: leave out the quotes")
             local status, said = redlock("status", "x", "--config", home .. "/none")
             assert.equal(FAILED, status)
             assert.matches("cannot be read: .*/none", said)

@@ -30,6 +30,15 @@ describe("the core", function()
         assert.equal(declared, count)
     end)
 
+    it("needs LuaJIT, and plain Lua says so", function()
+        if not support.sh "command -v lua5.1 > /dev/null" then
+            return pending "lua5.1 is not installed"
+        end
+        local p = support.spawn { "lua5.1", "-e", "require 'redlock'", stdout = "pipe",
+            stderr = "stdout", env = { LUA_PATH = "./lua/?.lua;./lua/?/init.lua" } }
+        assert.matches("^lua5.1: redlock needs LuaJIT or OpenResty", p:read_all(10))
+    end)
+
     it("is never unloaded, binds its own symbols", function()
         local dynamic = output("readelf", "-dW", CORE)
         assert.matches("NODELETE", dynamic)

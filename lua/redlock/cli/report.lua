@@ -145,7 +145,7 @@ function _M.error(err)
     local rows, remedies, seen = {}, {}, {}
     for i, row in ipairs(err.nodes) do
         rows[i] = { row.node, row.code, row.message }
-        local remedy = node_codes[row.code] and node_codes[row.code].remedy
+        local remedy = node_codes.remedy(row.code, row.message)
         if remedy and not seen[remedy] then
             seen[remedy] = true
             remedies[#remedies + 1] = "  " .. remedy .. "."
@@ -157,6 +157,14 @@ function _M.error(err)
         lines[3] = table.concat(remedies, "\n")
     end
     return table.concat(lines, "\n")
+end
+
+--- Says that a name with characters of patterns is one name.
+function _M.no_pattern(name)
+    if name:find "[*?%[]" then
+        name = _M.name(name)
+        _M.note(("'%s' is a name, not a pattern: redlock ls '%s'"):format(name, name))
+    end
 end
 
 function _M.note(...)

@@ -95,8 +95,8 @@ local function summary(rows)
         since = its.since, remaining = remaining }
 end
 
-local function seconds(s)
-    return s == math.huge and "without an end" or ("%.1f s"):format(s)
+local function seconds(s, before)
+    return s == math.huge and "without an end" or (before or "") .. ("%.1f s"):format(s)
 end
 
 -- A text with the digits of a hold, and the holder's label if it is known.
@@ -135,11 +135,12 @@ end
 local function show_holders(name, seen, found)
     local lines, readers, permits = {}, #found.readers, #found.permits
     if seen.held and (seen.label or ""):find "^closed by " then
-        lines[1] = ("%s is held by nobody, and stays closed for %s: %s"):format(name,
-            seconds(seen.remaining), seen.label)
+        lines[1] = ("%s is held by nobody, and stays closed %s: %s"):format(name,
+            seconds(seen.remaining, "for "), seen.label)
     elseif seen.held then
-        lines[1] = ("%s is held, for %s unless it is renewed, by %s"):format(name, seconds(
-            seen.remaining), readers > 0 and report.count(readers, "reader") or holder_of(seen))
+        local unless = seen.remaining < math.huge and " unless it is renewed" or ""
+        lines[1] = ("%s is held, %s%s, by %s"):format(name, seconds(seen.remaining, "for "), unless,
+            readers > 0 and report.count(readers, "reader") or holder_of(seen))
     end
     lines[#lines + 1] = report.leader(found.leader)
     lines[#lines + 1] = permits > 0 and ("%s: %s taken"):format(name, report.count(permits,
@@ -199,6 +200,9 @@ function _M.main(given, names)
         row.who = nil
     end
     local held = seen and (seen.held or known.busy == true)
+    if seen and not held then
+        report.no_pattern(name)
+    end
     if given["--json"] then
         print(json.encode { name = name, held = held, answered = seen ~= nil,
             remaining = seen and seen.remaining, holder = seen and seen.holder,

@@ -46,6 +46,9 @@ function _M.main(given, names)
         report.note(report.error(err))
         return FAILED
     end
+    if not opened then
+        report.no_pattern(name)
+    end
     if given["--json"] then
         print(json.encode { name = name, opened = opened })
     else

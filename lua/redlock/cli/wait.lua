@@ -54,6 +54,7 @@ function _M.main(given, names)
     repeat
         local holder, err = detail.holder(lock)
         if holder == false then
+            report.no_pattern(name)
             status = 0
         elseif holder then
             answered = now()

@@ -3,7 +3,8 @@
 
 local _M = {}
 
--- In the order in which reports list them. remedy: advice for people; silent: the server did not
+-- In the order in which reports list them. remedy: advice for people; or a list of { pattern of the
+-- message, advice }, whose other messages say what to do; silent: the server did not
 -- answer; up: the server runs although it is not ready.
 _M.list = {
     { "ok", "it answered: see `vote`" },
@@ -12,20 +13,22 @@ _M.list = {
         remedy = "Check that the server is up and no firewall drops packets; --timeout and "
             .. "--connect-timeout allow more time" },
     { "refused", "the connection failed or broke", silent = true,
-        remedy = "Check that the server runs there and accepts connections: redis-cli -h HOST "
-            .. "-p PORT ping" },
+        remedy = { { "^connect: ", "Check that the server runs there and accepts connections: "
+            .. "redis-cli -h HOST -p PORT ping" } } },
     { "dns", "the host name was not found", silent = true,
         remedy = "The host name does not resolve: correct it, or the resolver" },
     { "tls", "the handshake failed; the message says why", silent = true },
     { "auth", "user or password is wrong or missing", up = true,
-        remedy = "Give user and password in the URI, or --user with --password-file or "
-            .. "--password-env; examples/access/README.md explains each message" },
+        remedy = { { "without any password configured", "The server has no password: give none" },
+            { ".", "Give user and password in the URI, or --user with --password-file or "
+                .. "--password-env; examples/access/README.md explains each message" } } },
     { "noperm", "this user lacks an ACL rule", up = true,
         remedy = "The user lacks an ACL rule; examples/access/README.md lists all that it needs "
             .. "(fewer for run --plain)" },
     { "readonly", "it accepts no writes: a replica, too few replicas, or it cannot save", up = true,
-        remedy = "Name masters, not replicas; MISCONF: free its disk; NOREPLICAS: start its "
-            .. "replicas" },
+        remedy = { { "NOREPLICAS", "Start its replicas, or lower min-replicas-to-write" },
+            { "MISCONF", "The server cannot save: look at its log, and free its disk" },
+            { "replica", "Name masters, not replicas" } } },
     { "loading", "busy: it loads its data, or a long script runs", up = true,
         remedy = "Wait until the server has loaded its data, or the script has ended" },
     { "oom", "`maxmemory` is reached",
@@ -41,7 +44,9 @@ _M.list = {
             .. "more servers are up" },
     { "not_a_lock", "the key holds something else, of a program that uses the same name" },
     { "config", "one server under two addresses, a replica, another `max_lease`", up = true,
-        remedy = "Name each server once, and give all clients the same max_lease" },
+        remedy = { { "two addresses", "Name each server once" },
+            { "DB index", "The server has fewer databases: use a smaller number in its address, or "
+                .. "raise `databases` in its redis.conf" } } },
     { "unsupported", "it cannot do what was asked" },
     { "overload", "too many requests on its connection are unanswered" },
     { "nomem", "this process has no memory left for it" },
@@ -50,6 +55,19 @@ _M.list = {
 for _, row in ipairs(_M.list) do
     row.code, row.meaning = row[1], row[2]
     _M[row.code] = row
+end
+
+--- What to do about a server with this code and message; nil: the message says it, or nothing.
+function _M.remedy(code, message)
+    local remedy = _M[code] and _M[code].remedy
+    if type(remedy) ~= "table" then
+        return remedy
+    end
+    for _, row in ipairs(remedy) do
+        if message:find(row[1]) then
+            return row[2]
+        end
+    end
 end
 
 return _M

@@ -48,8 +48,18 @@ local function find()
     end
 end
 
+-- Fails for what people add to a value. A password may have it.
+local function check_value(key, text, where)
+    if key ~= "password" and text:find "%s#" then
+        fail(where, ": a comment needs a line of its own, which begins with #")
+    elseif key ~= "password" and key ~= "nodes" and text:find "^(['\"]).*%1$" then
+        fail(where, ": ", key, ": leave out the quotes")
+    end
+end
+
 local function convert(key, text, where)
     local kind = type(options.defaults[key])
+    check_value(key, text, where)
     if text == "false" or (text == "true" and (kind == "boolean" or key == "restart_guard")) then
         return text == "true"
     elseif kind == "number" then
@@ -69,12 +79,13 @@ local function lines_of(path)
     if not text then
         fail("the configuration cannot be read: ", path, ": ", why)
     end
-    return text:gmatch "([^\n]*)\n?"
+    return text:gsub("^\239\187\191", ""):gmatch "([^\n]*)\n?"      -- some editors begin so
 end
 
 local function read_file(path)
     local opts, number, in_nodes = {}, 0, false
-    local function add_nodes(text)
+    local function add_nodes(text, where)
+        check_value("nodes", text, where)
         opts.nodes = (opts.nodes or "") .. " " .. text:gsub("\\$", "")
     end
     for line in lines_of(path) do
@@ -83,12 +94,12 @@ local function read_file(path)
         local key, text = line:match "^%s*([%w_]+)%s*=%s*(.-)%s*$"
         if key == "nodes" or key == "node" then
             in_nodes = true
-            add_nodes(text)
+            add_nodes(text, where)
         elseif key and options.defaults[key] ~= nil and key ~= "on_event" then
             in_nodes = false
             opts[key] = convert(key, text, where)
         elseif in_nodes and not key and line:find "^%s*%a[%w+.-]*://" then
-            add_nodes(line:match "^(.-)%s*$")
+            add_nodes(line:match "^(.-)%s*$", where)
         elseif line:find "^%s*[^#%s]" then
             fail(where, ": a line is `option = value`, with an option of redlock.new; "
                 .. "below `nodes =` there may be more URIs. This is neither",

@@ -55,10 +55,15 @@ local function parse_unix(rest, what)
     return { path = unescape(path), user = user, password = password, db = db }
 end
 
+-- What else may be wrong: lists are split at spaces and commas.
+local IN_PASSWORD = "; in a password write / as %2F , as %2C ? as %3F and a space as %20, or use "
+    .. "password_file"
+
 local function parse_tcp(rest, what)
     local authority, db = match(rest, "^([^/?]*)/?([^/?]*)$")
     if not authority then
-        bad(what, "a URI is redis://[user[:password]@]host[:port][/db]")
+        bad(what, "a URI is redis://[user[:password]@]host[:port][/db], and nothing may follow"
+            .. IN_PASSWORD)
     end
     local host_port, user, password = split_credentials(authority)
     local host, port = match(host_port, "^%[([^%]]+)%]:?(%d*)$")
@@ -67,7 +72,7 @@ local function parse_tcp(rest, what)
     end
     if not host then
         bad(what, "there is no host, or the port is not a number; IPv6 addresses go in "
-            .. "brackets: redis://[::1]:6379")
+            .. "brackets: redis://[::1]:6379" .. IN_PASSWORD)
     end
     if db ~= "" and not find(db, "^%d+$") then
         bad(what, "the path is the number of a database: redis://host/0")
@@ -78,8 +83,11 @@ end
 
 local function parse(uri, what)
     local scheme, rest = match(uri, "^([%a][%w+.-]*)://(.*)$")
-    if not scheme then
-        bad(what, "a URI is redis://host[:port][/db] or unix:///path")
+    if not scheme and find(uri, "^[%w.-]+:%d+$") then
+        bad(what, format("a URI is needed, not '%s': write redis://%s", uri, uri))
+    elseif not scheme then
+        bad(what, "a URI is redis://host[:port][/db] or unix:///path" .. (find(uri, "^[\"'[]")
+            and "; leave out quotes and brackets" or find(uri, "@", 1, true) and IN_PASSWORD or ""))
     end
     scheme = scheme:lower()
     if scheme == "unix" then
