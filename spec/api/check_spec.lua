@@ -215,6 +215,31 @@ describe("client:check()", function()
         assert.equal("error: 1 of 3 vote: no locks", (says()))
     end)
 
+    -- The model of a server is like Redis 6.0 in this.
+    it("names servers on which one user's scripts can change those of all", function()
+        local world = require("redlock.testing").new { nodes = 1 }
+        local function told(opts)
+            local client = world:client(opts)
+            local found = client:check()[1].findings
+            client:close()
+            return found
+        end
+        assert.not_matches("shared", kinds(told {}))
+        local found = told { user = "app", password = "pw" }
+        assert.matches("shared$", kinds(found))
+        assert.matches("redis.call for all users.*upgrade it to Redis 6.2.7, 7.0.0 or later",
+            found[#found].message)
+        world:close()
+        local server = support.server()
+        server:user("app", "on", ">pw", "~*", "&*", "+@all")
+        local real = kinds(support.client({ server }, { user = "app", password = "pw" })
+            :check()[1].findings)
+        local changed = server:call("EVAL", "redis.call = redis.call return 1", 0) == 1
+            or server:call("EVAL", "local m = getmetatable('') m.__index = m.__index return 1", 0)
+                == 1
+        assert.equal(changed, real:find "shared" ~= nil, real)
+    end)
+
     it("tries commands that were renamed away", function()
         local server = support.server { args = { "--rename-command", "DEL", "" } }
         local row = support.client({ server }):check()[1]

@@ -320,6 +320,44 @@ describe("the documented ACL rules", function()
         cluster:admit()
     end)
 
+    it("let a tenant stop everybody, and see names and numbers", function()
+        local servers = support.cluster(3, { args = { "--lua-time-limit", "50" } })
+        servers:each(function(s)
+            for _, name in ipairs { "app", "other" } do
+                s:user(name, "on", ">pw", "~" .. name .. ":*", "~redlock:{" .. name .. ":*",
+                    "~redlock:{server}:*", "&redlock:{" .. name .. ":*", "+@all", "-script",
+                    "-config")
+            end
+        end)
+        local theirs = support.warm_client(servers, { user = "app", password = "pw",
+            prefix = "app:", timeout = 0.3 })
+        assert.is_true(theirs:getLock("secret"):tryLock(0, 30))
+        local conns = {}
+        for i, server in ipairs(servers) do
+            conns[i] = assert(support.connect(server.port, 0.5))
+            assert.equal("OK", conns[i]:call("AUTH", "other", "pw"))
+        end
+        assert.matches("app:secret", table.concat(conns[1]:call("SCAN", "0")[2], " "))
+        assert.matches("NOPERM", (select(2, conns[1]:call("GET", "app:secret"))))
+        assert.matches("connected_clients:%d", conns[1]:call "INFO")
+        assert.equal(0, conns[1]:call("PUBSUB", "NUMSUB", "redlock:{app:secret}:free")[2])
+        assert.is_nil((select(2, conns[1]:call("EVAL", "redis.log(redis.LOG_WARNING, 'x')", 0))))
+        -- Memory: the limit is lowered here instead of filled.
+        servers:each(function(s) s:call("CONFIG", "SET", "maxmemory", 1) end)
+        assert.matches("oom", tostring(select(2, theirs:getLock("new"):tryLock(0))))
+        servers:each(function(s) s:call("CONFIG", "SET", "maxmemory", 0) end)
+        for _, conn in ipairs(conns) do
+            conn:call("EVAL", "redis.call('SET', KEYS[1], 'x') while true do end", 1, "other:x")
+        end
+        support.eventually(function()
+            return tostring(select(2, theirs:getLock("new"):tryLock(0))):find "loading %(BUSY"
+        end, 20)
+        servers:each(function(s)
+            assert.matches("UNKILLABLE", (select(2, s:call("SCRIPT", "KILL"))))
+            s:kill()
+        end)
+    end)
+
     it("let a tenant stop new locks by a marker, and end no plain lock that is held", function()
         allow()
         client = open()

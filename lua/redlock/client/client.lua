@@ -347,6 +347,7 @@ end
 -- Checks beyond what the servers report: see health.check().
 local function look_closer(client, rows, found)
     local known = floors.look(client, rows, found)
+    trial.look_at_scripts(client, rows, found)
     trial.count_strangers(client, trial.try(client, rows, found), found)
     return known
 end

@@ -56,8 +56,7 @@ local function order(row)
     return row.ticket or row.slot or row.remaining
 end
 
---- Asks the servers about a lock's name.
--- @param silent  servers that are not asked, by place: true; or nil
+--- Asks the servers about a lock's name. silent: servers that are not asked, by place; or nil.
 -- @return { readers, permits, queue (lists of { hold, label, since, remaining, slot, ticket }),
 --   latch ({ missing, count }; nil: none, or open), waiting, waiting_for_permits, busy (there are
 --   permits or a latch) }; nil: fewer than a majority answered

@@ -109,10 +109,8 @@ end
 
 local PAUSE, REST = 0.002, 0.4
 
---- Sends a question to each server, and does not wait for all answers.
--- @param list    questions with `place`
--- @param enough  function(what has come; false: nothing so far). Once it returns true, the other
---   servers get as long again, at least REST seconds
+--- Sends questions with `place`, and does not wait for all answers: once enough(what has come;
+-- false: nothing so far) is true, the other servers get as long again, at least REST seconds.
 -- @return what answers() returns for each; false where no answer has come yet
 function _M.ask_until(client, list, enough)
     local begun, said, came, began, ends = begin_each(client, list), {}, 0, client.now(), nil

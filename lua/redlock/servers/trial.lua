@@ -8,7 +8,7 @@ local load = require("redlock.runtime.ffi").load
 local node_codes = require "redlock.runtime.node_codes"
 local script_text = require "redlock.runtime.script_text"
 
-local ipairs, pairs = ipairs, pairs
+local band, ipairs, pairs = require("bit").band, ipairs, pairs
 local format, gmatch, gsub, match, concat = string.format, string.gmatch, string.gsub,
     string.match, table.concat
 
@@ -87,6 +87,38 @@ function _M.try(client, rows, found)
         judge(list, user or "default", function(what) found(place, what) end)
     end
     return few
+end
+
+-- Whether scripts could change what those of all users share, by changing nothing. Versions do not
+-- tell: distributions mend old ones.
+local PROBE = [[
+local function may(change) return pcall(change) and 1 or 0 end
+return {1, may(function() redis.call = redis.call end) + 2 * may(function()
+    local strings = _G.getmetatable('')
+    strings.__index = strings.__index
+end)}]]
+local UPGRADE = ": upgrade it to %s, or give each tenant servers of its own"
+local SHARED = { "any user who may run scripts can change redis.call for all users, and so take "
+    .. "their locks" .. UPGRADE:format "Redis 6.2.7, 7.0.0 or later (CVE-2022-24735)",
+    "any user who may run scripts can have scripts of other users run its code"
+    .. UPGRADE:format("Redis 6.2.20, 7.2.11, 7.4.6, 8.0.4 or 8.2.2, or Valkey 7.2.11, 8.0.6 or "
+    .. "8.1.4 (CVE-2025-46818)") }
+
+--- Names servers whose scripts one user can change for all, where the client has a user. rows,
+-- found: as for try().
+function _M.look_at_scripts(client, rows, found)
+    local asked = {}
+    for place, row in ipairs(rows) do
+        local _, user = client.credentials:of(place)
+        asked[#asked + 1] = row.ready and user and { body = PROBE, place = place, keys = {} } or nil
+    end
+    for k, said in ipairs(question.ask_each(client, asked)) do
+        for i, message in ipairs(SHARED) do
+            if said.vote == 1 and band(said.info, i) > 0 then
+                found(asked[k].place, { kind = "shared", verdict = "warning", message = message })
+            end
+        end
+    end
 end
 
 --- Counts the connections of clients with another list of servers, where CLIENT LIST is allowed:

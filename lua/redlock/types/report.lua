@@ -35,6 +35,7 @@
 ---| "version" # it is older than the oldest supported version
 ---| "channels" # it is too old for ACL rules for channels, and its user is not the default one
 ---| "clock" # its clock and this machine's differ
+---| "shared" # its version lets scripts of one user change those of all
 ---| "two" # two servers tolerate no failure
 ---| "even" # an even number of servers
 ---| "tls_verify" # certificates are not verified
