@@ -341,14 +341,15 @@ static void conn_secure(struct net *net, int i, int64_t now_ms)
     struct conn *c = &net->conns[i];
     const struct net_address *a = c->address;
     char why[RL_TEXT_MAX];
-    c->tls = tls_new(a->tls, a->server_name ? a->server_name : a->host, why, sizeof(why));
+    c->tls = tls_new(a->tls, a->server_name ? a->server_name : a->host, a->port, why,
+                     sizeof(why));
     if (!c->tls) {
         lost(net, i, RL_TLS, "TLS", why, now_ms);
         return;
     }
-    core_waits_for(net->core, i, "no answer to the TLS handshake; if this is the plain port, "
-                   "use redis://",
-                   1, now_ms);
+    snprintf(c->silence, sizeof(c->silence),
+             "no answer to the TLS handshake; is %d its TLS port?", a->port);
+    core_waits_for(net->core, i, c->silence, 1, now_ms);
     conn_shake(net, i, now_ms);
 }
 

@@ -26,6 +26,7 @@ struct net_address {
 
 struct conn {
     const struct net_address *address;
+    char silence[64];             /* the error text if the TLS handshake gets no answer */
     struct lookup *lookup;        /* under way; outlives an attempt */
     int resolving;                /* the attempt waits for the lookup ... */
     unsigned waits;               /* ... and so did those before; how many */

@@ -117,7 +117,8 @@ static SSL_CTX *new_ctx(const struct tls_context *context, char *err, size_t err
     if (failed) {
         snprintf(err, err_size, "TLS: %s", reason());
     } else {
-        o.SSL_CTX_ctrl(ctx, SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_2_VERSION, NULL);
+        if (o.SSL_CTX_ctrl(ctx, SSL_CTRL_GET_MIN_PROTO_VERSION, 0, NULL) < TLS1_2_VERSION)
+            o.SSL_CTX_ctrl(ctx, SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_2_VERSION, NULL);
         o.SSL_CTX_ctrl(ctx, SSL_CTRL_SET_SESS_CACHE_MODE, SSL_SESS_CACHE_OFF, NULL);
         o.SSL_CTX_ctrl(ctx, SSL_CTRL_MODE, SSL_MODE_RELEASE_BUFFERS, NULL);
         o.SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
@@ -195,6 +196,7 @@ struct tls {
     SSL *ssl;
     BIO *in, *cipher;             /* ssl owns both */
     const char *name;
+    int port;
     int shaken;                   /* the handshake is done */
     int nameless;                 /* the server's certificate has no subjectAltName */
     struct buf out;
@@ -233,7 +235,7 @@ static int on_verify(int ok, X509_STORE_CTX *store)
     return ok;
 }
 
-struct tls *tls_new(struct tls_context *context, const char *name, char *err,
+struct tls *tls_new(struct tls_context *context, const char *name, int port, char *err,
                     size_t err_size)
 {
     if (context_renew(context, err, err_size) < 0)
@@ -244,6 +246,7 @@ struct tls *tls_new(struct tls_context *context, const char *name, char *err,
         return NULL;
     buf_init(&t->out);
     t->name = name;
+    t->port = port;
     o.ERR_clear_error();
     t->ssl = o.SSL_new(context->ctx);
     t->in = o.BIO_new(o.BIO_s_mem());
@@ -307,10 +310,10 @@ static const char *protocol_trouble(int code)
     switch (code) {
     case SSL_R_WRONG_VERSION_NUMBER:
     case SSL_R_HTTP_REQUEST:
-        return "it does not answer in TLS; if this is the plain port, use redis://";
+        return "it does not answer in TLS; is %d its TLS port?";
     case SSL_R_UNSUPPORTED_PROTOCOL:
     case SSL_R_TLSV1_ALERT_PROTOCOL_VERSION:
-        return "it does not offer TLS 1.2 or later";
+        return "it offers no version of TLS that this machine allows (1.2 or later)";
     case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:
         return "it wants a client certificate: set cert_file and key_file";
     case SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE:
@@ -349,7 +352,7 @@ static int broken(struct tls *t)
                  "right server, set server_name to a name in the certificate",
                  t->name);
     else if (text)
-        snprintf(t->why, sizeof(t->why), "%s", text);
+        snprintf(t->why, sizeof(t->why), text, t->port);
     else
         snprintf(t->why, sizeof(t->why), "%s",
                  verified ? reason() : o.X509_verify_cert_error_string(result));

@@ -39,9 +39,9 @@ void tls_on_cleanup(void (*fn)(void));
  * our mutexes: a fork at that time would leave the child with locks that stay closed. */
 void tls_thread_end(void);
 
-/* A connection to the server with that name or address, a string that must outlive it.
- * NULL, with a text in err: the files are no longer good, or out of memory. */
-struct tls *tls_new(struct tls_context *context, const char *name, char *err,
+/* A connection to the server with that name or address, a string that must outlive it;
+ * port: for errors. NULL, with a text in err: the files are no longer good, or out of memory. */
+struct tls *tls_new(struct tls_context *context, const char *name, int port, char *err,
                     size_t err_size);
 void tls_free(struct tls *t);
 

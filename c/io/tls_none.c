@@ -26,10 +26,10 @@ void tls_thread_end(void)
 {
 }
 
-struct tls *tls_new(struct tls_context *context, const char *name, char *err,
+struct tls *tls_new(struct tls_context *context, const char *name, int port, char *err,
                     size_t err_size)
 {
-    (void)context, (void)name;
+    (void)context, (void)name, (void)port;
     snprintf(err, err_size, "no TLS");
     return NULL;
 }

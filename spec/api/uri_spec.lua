@@ -105,6 +105,10 @@ describe("addresses", function()
         local named = node { host = "10.0.0.1", tls = true, server_name = "redis-1" }
         assert.same({ "rediss://10.0.0.1:6379", "redis-1" }, { named.label, named.server_name })
         for _, value in ipairs { { path = "/s", tls = true }, { host = "h", tls = 1 },
+            { host = "h", tls = true, server_name = "" }, { host = ".h", tls = true },
+            { host = "h", tls = true, server_name = ".test" },
+            { host = "h", tls = true, server_name = "a\nb" },
+            { host = "h", tls = true, server_name = ("a"):rep(256) },
             { host = "h", server_name = "x" }, { host = "h", tls = true, server_name = 1 } } do
             assert.error_matches(function() node(value) end, "bad nodes%[1%]")
         end

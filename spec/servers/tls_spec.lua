@@ -176,9 +176,29 @@ describe("TLS", function()
                 openssl:find("^OpenSSL 1%.1") and "alert internal error" or "1%.2")
         end)
 
+        it("TLS before what the system's policy allows", function()
+            local server = support.tls_server(dir, "good", { args = { "--tls-protocols",
+                "TLSv1.2" } })
+            local folder = support.tmpdir()
+            require("spec.support.sys").write_file(folder .. "/strict.cnf", "openssl_conf = a\n"
+                .. "[a]\nssl_conf = b\n[b]\nsystem_default = c\n[c]\nMinProtocol = TLSv1.3\n")
+            local cli = require "spec.support.command"
+            local function taken(conf)
+                local p = support.spawn { cli.REDLOCK, "status", "x", "--nodes", server.tls_uri,
+                    "--ca-file", dir .. "/ca.crt", "--timeout", "3", stdout = "pipe",
+                    stderr = "stdout", env = { OPENSSL_CONF = conf } }
+                return cli.ends(p)
+            end
+            assert.equal(3, (taken(nil)))
+            local status, text = taken(folder .. "/strict.cnf")
+            assert.equal(125, status)
+            assert.matches("no version of TLS that this machine allows", text, 1, true)
+        end)
+
         it("something that is not TLS", function()
             local h = support.hostile { reply = "-ERR unknown command\r\n" }
-            refused(secure(h), files { ca_file = "ca.crt" }, "plain port")
+            refused(secure(h), files { ca_file = "ca.crt" }, "is " .. h.uri:match "%d+$"
+                .. " its TLS port%?$")
             h:stop()
             h = support.hostile { close = true }
             refused(secure(h), files { ca_file = "ca.crt" },
@@ -194,7 +214,7 @@ describe("TLS", function()
         local row = row_of(secure(good), { connect_timeout = 0.3 })
         -- By chance there is the end of a line in what we say.
         assert.is_true(row.code == "timeout" or row.code == "tls", row.code)
-        assert.matches("plain port", row.message)
+        assert.matches("is " .. good.port .. " its TLS port%?", row.message)
     end)
 
     it("is what a TLS port hints at when it is spoken to in plain text", function()

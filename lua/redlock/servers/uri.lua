@@ -155,7 +155,12 @@ local function check_tls(what, n)
         bad(what .. ".server_name", "it is of use with TLS only")
     elseif n.tls and not require("redlock.cdef").tls then
         bad(what, "unsupported: this build has no TLS; install libssl-dev and pkg-config and "
-            .. "build again, or use redis:// on a trusted network or a TLS tunnel")
+            .. "build again")
+    end
+    local name = n.tls and (n.server_name or n.host)
+    if name and (name == "" or #name > 255 or find(name, "^%.") or find(name, "[%c%s]")) then
+        bad(what .. (n.server_name and ".server_name" or ".host"), "the name in the server's "
+            .. "certificate has 1 to 255 bytes, does not begin with a dot, and has no spaces")
     end
 end
 
