@@ -18,7 +18,8 @@ DOCDIR  ?= $(PREFIX)/share/doc/redlock
 
 CC      ?= cc
 STD     ?= c11
-CFLAGS  ?= -O2 -g
+CFLAGS  ?= -O2 -g $(HARDEN)
+HARDEN   = -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
 LUAJIT  ?= luajit
 BUILD   ?= build
 

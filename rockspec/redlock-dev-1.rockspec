@@ -26,13 +26,15 @@ build = {
     install_target = "install-lua",
     build_variables = {
         CC = "$(CC)",
-        CFLAGS = "$(CFLAGS) -g",
+        CFLAGS = "$(CFLAGS) -g -fstack-protector-strong -U_FORTIFY_SOURCE "
+            .. "-D_FORTIFY_SOURCE=2",
         HIREDIS_INCDIR = "$(HIREDIS_INCDIR)",
         HIREDIS_LIBDIR = "$(HIREDIS_LIBDIR)",
     },
     install_variables = {
         CC = "$(CC)",
-        CFLAGS = "$(CFLAGS) -g",
+        CFLAGS = "$(CFLAGS) -g -fstack-protector-strong -U_FORTIFY_SOURCE "
+            .. "-D_FORTIFY_SOURCE=2",
         HIREDIS_INCDIR = "$(HIREDIS_INCDIR)",
         HIREDIS_LIBDIR = "$(HIREDIS_LIBDIR)",
         LUADIR = "$(LUADIR)",

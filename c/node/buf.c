@@ -9,16 +9,25 @@ void buf_init(struct buf *b)
     memset(b, 0, sizeof(*b));
 }
 
+static void wipe(struct buf *b, size_t from, size_t n)
+{
+    if (b->secret && n)
+        explicit_bzero(b->data + from, n);
+}
+
 void buf_free(struct buf *b)
 {
+    wipe(b, 0, b->cap);
     free(b->data);
     buf_init(b);
 }
 
 void buf_clear(struct buf *b)
 {
+    wipe(b, 0, b->end);
     b->start = b->end = 0;
     b->taken = 0;
+    b->secret = 0;
 }
 
 char *buf_grow(struct buf *b, size_t n)
@@ -26,6 +35,7 @@ char *buf_grow(struct buf *b, size_t n)
     size_t len = buf_len(b);
     if (b->start >= len && b->cap - len >= n) {  /* cheap to move, and enough room */
         memcpy(b->data, b->data + b->start, len);
+        wipe(b, b->start, len);
     } else {
         size_t cap = b->cap ? b->cap : 1024;
         while (cap - len < n)
@@ -35,6 +45,7 @@ char *buf_grow(struct buf *b, size_t n)
             return NULL;
         if (len)
             memcpy(data, b->data + b->start, len);
+        wipe(b, b->start, len);
         free(b->data);
         b->data = data;
         b->cap = cap;
@@ -47,8 +58,9 @@ char *buf_grow(struct buf *b, size_t n)
 void buf_take(struct buf *b, size_t n)
 {
     assert(n <= buf_len(b));
+    wipe(b, b->start, n);
     b->start += n;
     b->taken += n;
     if (b->start == b->end)
-        b->start = b->end = 0;
+        b->start = b->end = 0, b->secret = 0;
 }

@@ -11,6 +11,7 @@ struct buf {
     size_t end;              /* one past the last byte written */
     size_t cap;
     uint64_t taken;          /* bytes taken since buf_init or buf_clear */
+    int secret;              /* set: its bytes are zeroed once they are taken or moved */
 };
 
 /* Makes an empty buffer; allocates nothing. */

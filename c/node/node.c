@@ -170,6 +170,7 @@ int node_greet(struct node *nd, int64_t now_ms)
 {
     const struct node_config *c = nd->config;
     if (c->password) {
+        nd->out.secret = 1;
         const char *words[] = {"AUTH", c->user ? c->user : c->password, c->password};
         if (greet(nd, REQUEST_AUTH, c->user ? 3 : 2, words, now_ms) < 0)
             return -1;

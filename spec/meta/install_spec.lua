@@ -144,6 +144,7 @@ describe("the source archive", function()
         assert.equal(run("sha1sum", dir .. "/sums"):sub(1, 40),
             text:match "\nPackageVerificationCode: (%x+)\n")
         assert.matches("^SPDXVersion: SPDX%-2%.3\nDataLicense: CC0%-1%.0\n", text)
+        assert.matches("\nPackageName: hiredis\n[^\n]*\nPackageVersion: %d+%.%d+%.%d+\n", text)
         assert.matches("\nPackageName: hiredis\n.*\nPackageLicenseDeclared: BSD%-3%-Clause\n", text)
         assert.matches("\nRelationship: SPDXRef%-redlock DEPENDS_ON SPDXRef%-hiredis\n", text)
     end)
@@ -320,5 +321,26 @@ describe("installing by make, from the archive", function()
         assert.equal("released", holder:read_line(10))
         assert.equal(0, holder:wait(10))
         assert.equal(0, server:keys())
+    end)
+end)
+
+describe("what make installs for demos and specs", function()
+    teardown(support.cleanup)
+
+    it("starts no service", function()
+        if not support.sh "test $(id -u) = 0 && unshare -m true 2> /dev/null" then
+            return pending "only root can have a /usr/sbin of its own"
+        end
+        local dir = support.tmpdir()
+        sys.write_file(dir .. "/apt-get", ("#!/bin/sh\n"
+            .. "[ $1 = update ] || { /usr/sbin/policy-rc.d; echo $? > %s/refused; }\n"):format(dir))
+        sys.write_file(dir .. "/dpkg", "#!/bin/sh\nexit 1\n")
+        sys.write_file(dir .. "/apt-cache", "#!/bin/sh\n")
+        assert.is_true(support.sh(("cd %s && mkdir sbin && chmod +x apt-get dpkg apt-cache")
+            :format(dir)))
+        assert.is_true(support.sh(([[unshare -m sh -c 'mount --bind %s/sbin /usr/sbin &&
+            PATH=%s:$PATH exec spec/setup demo' > /dev/null]]):format(dir, dir)))
+        assert.equal("101\n", sys.read_file(dir .. "/refused"))
+        assert.is_nil(sys.read_file(dir .. "/sbin/policy-rc.d"))
     end)
 end)

@@ -1,6 +1,7 @@
 -- The shared object itself.
 local ffi = require "ffi"
 local support = require "spec.support"
+local sys = require "spec.support.sys"
 
 local CORE = "build/redlock/core.so"
 
@@ -43,6 +44,15 @@ describe("the core", function()
         local dynamic = output("readelf", "-dW", CORE)
         assert.matches("NODELETE", dynamic)
         assert.matches("SYMBOLIC", dynamic)
+    end)
+
+    it("is built with guards against overflows", function()
+        if sys.read_file("build/flags"):find "%-%-coverage" then
+            return pending "another build"
+        end
+        local needs = output("nm", "-D", "--undefined-only", CORE)
+        assert.matches("__stack_chk_fail", needs)
+        assert.matches("_chk@", (needs:gsub("__stack_chk", "")))
     end)
 
     it("has the ABI of the header in its name and in its answer", function()

@@ -28,6 +28,29 @@ static void counts_what_is_taken(void)
     CHECK(b.data == NULL);
 }
 
+static void zeroes_a_secret(void)
+{
+    static const char none[1024];
+    struct buf b;
+    buf_init(&b);
+    b.secret = 1;
+    memcpy(buf_reserve(&b, 6), "secret", 6);
+    b.end += 6;
+    buf_take(&b, 6);
+    CHECK(!memcmp(b.data, none, b.cap));
+    CHECK(!b.secret);
+    b.secret = 1;
+    size_t len = b.cap / 2;
+    memset(buf_reserve(&b, 2 * len), 'x', 2 * len);
+    b.end += 2 * len;
+    buf_take(&b, len);
+    buf_reserve(&b, len);        /* moves what is left to the front */
+    CHECK(!memcmp(b.data + len, none, len));
+    buf_clear(&b);
+    CHECK(!memcmp(b.data, none, b.cap));
+    buf_free(&b);
+}
+
 static void keeps_the_bytes_in_order(void)
 {
     enum { MAX = 6000 };
@@ -61,4 +84,4 @@ static void keeps_the_bytes_in_order(void)
     buf_free(&b);
 }
 
-SUITE(buf, T(counts_what_is_taken), T(keeps_the_bytes_in_order));
+SUITE(buf, T(counts_what_is_taken), T(zeroes_a_secret), T(keeps_the_bytes_in_order));

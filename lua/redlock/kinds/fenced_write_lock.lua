@@ -54,7 +54,7 @@ local fenced = primitive.new {
 
 --- See Client:getReadWriteLock.
 function fenced.pair(client, name, opts)
-    local wanted = opts and validate.options("options", opts, opts).fenced
+    local wanted = validate.options("options", opts, opts or {}).fenced
     if wanted == nil then
         return read_write_lock.new(client, name, opts)
     end

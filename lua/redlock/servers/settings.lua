@@ -21,18 +21,14 @@ local function fail(...)
     validate.raise("redlock: " .. table.concat { ... })
 end
 
--- An environment variable; an empty one counts as unset.
+-- An environment variable; an empty one counts as unset. So does each in a program that was given
+-- more rights than its caller has (setuid, setgid, file capabilities): the caller chooses them.
 local function variable(name)
-    local value = getenv(name)
+    local value = ffi.C.redlock_getauxval(AT_SECURE) == 0 and getenv(name)
     return value ~= "" and value or nil
 end
 
--- The user's folder of settings. A program that was given more rights than its caller has (setuid,
--- setgid, file capabilities) has none, as the caller chooses these variables.
 local function folder()
-    if ffi.C.redlock_getauxval(AT_SECURE) ~= 0 then
-        return nil
-    end
     local home = variable "HOME"
     return variable "XDG_CONFIG_HOME" or home and home .. "/.config"
 end
