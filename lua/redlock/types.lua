@@ -192,7 +192,7 @@ function redlock.is_error(value) end
 ---| "oom" # `maxmemory` is reached
 ---| "script" # the script, or another command, failed
 ---| "protocol" # it did not answer like Redis
----| "guarded" # no vote for a while: it may have forgotten locks, or its clock was stepped
+---| "guarded" # no vote for a while: it is new, may have forgotten locks, or its clock was stepped
 ---| "unseeded" # it does not know which fencing tokens were issued
 ---| "not_a_lock" # the key holds something else, of a program that uses the same name
 ---| "config" # one server under two addresses, a replica, another `max_lease`

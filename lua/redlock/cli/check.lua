@@ -6,7 +6,7 @@ local report = require "redlock.cli.report"
 local stay = require "redlock.cli.stay"
 
 local _M = { usage = "check ", summary = "show the health of the servers, and remedies",
-    flags = { { "--wait", nil, "wait until all servers vote and know all floors of fencing tokens, "
+    flags = { { "--wait", nil, "wait until all servers vote and know the earlier fencing tokens, "
         .. "or until something is wrong that does not pass by itself. Servers that are down are "
         .. "waited for, too; to limit that: timeout 300 redlock check --wait. Clients must "
         .. "see a restarted server keep its memory for max_lease * 1.01 + 1 s before it votes. "

@@ -7,20 +7,21 @@ local restart_guard = require "redlock.servers.restart_guard"
 
 local _M = { usage = "init ", summary = "let a brand-new set of servers vote at once",
     flags = {
-        { "--force", nil, "admit every server that answers, without these checks, even with "
-            .. "another max_lease. Only when nobody can hold a lock: stop all clients, and wait "
-            .. "for the longest lease", short = "-f" } } }
+        { "--force", nil, "admit every server that answers, also used ones, and with another "
+            .. "max_lease. Only when nobody can hold a lock: stop all clients, and wait for the "
+            .. "longest lease. Refused while programs that got votes are connected",
+            short = "-f" } } }
 
 _M.help = [[
 redlock init [--force]
 
 Lets a brand-new set of servers vote at once. Without this command a new server first goes through
 a quarantine of max_lease * 1.01 + 1 s, because a server without memory may have forgotten locks
-that are still held. Takes 5 to 8 s, in which programs that knew these servers say so.
+that are still held. init takes 5 to 8 s, in which programs that knew these servers can say so.
 
-All servers must be up and new, and no program that has used them may be connected: run it only for
-servers that were never used. It cannot know about programs that are cut off or paused. If all
-servers vote already, init changes nothing, but with --cluster it gives them that name.
+All servers must be up and new, and no program that got votes from them may be connected. init
+cannot know about programs that are cut off or paused: run it only for servers that were never used.
+If all servers vote already, it changes nothing, but with --cluster it gives them that name.
 
 FLAGS
 

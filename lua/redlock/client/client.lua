@@ -370,8 +370,8 @@ function methods:check()
     return health.check(self, look_closer)
 end
 
---- Admits the servers of a brand-new cluster. With `force` servers that do not answer are left out,
--- and go through their quarantine. With the guard off: true when a majority answers.
+--- Lets the servers of a brand-new cluster vote. With `force` servers that do not answer are left
+-- out, and go through their quarantine. With the guard off: true when a majority answers.
 function methods:init(opts)
     opts = validate.options("options", opts, INIT)
     local force = validate.flag("force", opts.force)

@@ -49,8 +49,8 @@ local LINES = {
         return format("%s gets no vote: %s (%s)", e.node, e.code, e.message)
     end,
     node_guarded = function(e)
-        return format("%s gives no votes%s: it may have forgotten locks; new cluster? run redlock "
-            .. "init", e.node, e.left and format(" for %.0f s", e.left) or "")
+        return format("%s gives no votes%s: see redlock check", e.node,
+            e.left and format(" for %.0f s", e.left) or "")
     end,
     node_admitted = function(e)
         return e.node .. " votes again"

@@ -36,12 +36,12 @@ _M.list = {
     { "script", "the script, or another command, failed" },
     { "protocol", "it did not answer like Redis",
         remedy = "Check that a Redis server listens on that port" },
-    { "guarded", "no vote for a while: it may have forgotten locks, or its clock was stepped",
-        remedy = "The server was restarted or is new, and votes after its quarantine. If all "
-            .. "servers are new: redlock init" },
+    { "guarded", "no vote for a while: it is new, may have forgotten locks, or its clock was "
+        .. "stepped",
+        remedy = "Wait: the server votes again after its quarantine; redlock check says more" },
     { "unseeded", "it does not know which fencing tokens were issued",
-        remedy = "The server must learn from the others which tokens were issued; try again when "
-            .. "more servers are up" },
+        remedy = "The server learns from the others which tokens were issued: start those that are "
+            .. "down. If the command does not use REDLOCK_TOKEN, --plain works now" },
     { "not_a_lock", "the key holds something else, of a program that uses the same name" },
     { "config", "one server under two addresses, a replica, another `max_lease`", up = true,
         remedy = { { "two addresses", "Name each server once" },

@@ -159,7 +159,7 @@ local function findings_of(client, row, user)
     if row.ready and row.marker_code then
         found("marker", row.guard == "unknown" and "error" or "warning", "its marker cannot be "
             .. "read or set (%s); allow this user the keys redlock:{server}:marker and "
-            .. "redlock:{server}:floor, and GET, SET, HSET, EVAL", row.marker_code)
+            .. "redlock:{server}:floor, and GET, SET, HMGET, HSET, TIME, EVAL", row.marker_code)
     end
     if row.suspect_left > 0 then
         found("clock_step", "error", "no votes for %d s: its clock was stepped by %+.3f s; "

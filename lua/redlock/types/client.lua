@@ -321,23 +321,24 @@ function Client:health() end
 ---@return redlock.Error err  closed; config; phase
 function Client:check() end
 
----Admits the servers of a brand-new cluster at once; otherwise that takes `max_lease` * 1.01 + 1
----seconds. Call it only when nobody can hold a lock. Without `force` every server must answer, and
----either all or none are admitted already. Without the restart guard it has nothing to do. With
----the option `cluster`, on servers that all vote and know the hash of these addresses, it replaces
----the hash by the name, even while programs hold locks; clients without the name are then refused.
+---Lets the servers of a brand-new cluster vote after 5 to 8 s; otherwise that takes `max_lease` *
+---1.01 + 1 s. Call it only for servers that were never used. All must be up and new, and no program
+---that got votes from them may be connected. It cannot know about programs that are cut off or
+---paused. If all servers vote already, it changes nothing. But with the option `cluster`, where
+---they know the hash of these addresses, it replaces the hash by the name, even while programs hold
+---locks; clients without the name are then refused. Without the restart guard it has nothing to do.
 ---```lua
 ---assert(client:init())
 ---```
 ---@param opts? redlock.InitOptions  whether to force it
 ---@return true|nil ok  all are admitted; with `force` a majority, and all that answer
----@return redlock.Error err  no_quorum; config: not a new cluster, or another one
+---@return redlock.Error err  no_quorum; config: not a new cluster, in use, or another one
 function Client:init(opts) end
 
----Whether `client:init` skips its checks.
+---Which servers `client:init` admits.
 ---@class (exact) redlock.InitOptions
----@field force? boolean  admits all servers that answer, even with another `max_lease` or cluster;
----  only when all clients have stopped and no name is held or kept closed
+---@field force? boolean  admits all servers that answer, also used ones, and with another
+---  `max_lease` or cluster; only when all clients have stopped and no name is held or kept closed
 
 ---Returns counters since the client was made. No I/O.
 ---```lua

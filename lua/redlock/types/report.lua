@@ -16,7 +16,7 @@
 ---| "unknown" # its marker was not read yet, or cannot be: see `marker_code`
 ---| "admitted" # its marker is valid
 ---| "unverified" # admitted, but this user may not read its INFO
----| "guarded" # it may have forgotten locks that are still held
+---| "guarded" # in quarantine: it is new, may have forgotten locks, or its clock was stepped
 ---| "disagrees" # its marker is for another `max_lease`, database or version
 
 ---What was found: one of these, or the `redlock.NodeCode` for which a server is unavailable.
@@ -24,12 +24,13 @@
 ---| "replica" # it is not a master
 ---| "disagrees" # its marker is for another `max_lease`, database or version
 ---| "twin" # the same server has voted under another address
----| "guarded" # no votes for a while: it may have forgotten locks
+---| "guarded" # no votes for a while: it is new, may have forgotten locks, or its clock was stepped
 ---| "marker" # its marker cannot be read or set
 ---| "clock_step" # no votes for a while: its clock was stepped
 ---| "unverified" # it does not say whether it has restarted
 ---| "no_clock" # steps of its clock go unnoticed
----| "tokens" # its fencing tokens are beyond what any clock allows
+---| "tokens" # it knows no earlier fencing tokens, or counts beyond what any clock allows
+---| "new" # all servers are new: if nobody has used them, `redlock init` lets them vote at once
 ---| "eviction" # `maxmemory-policy` can drop locks
 ---| "persistence" # it may forget locks, and the guard is off
 ---| "version" # it is older than the oldest supported version
@@ -76,6 +77,10 @@
 ---@field remedy? string  what to do: the messages of the findings
 ---@field guard redlock.GuardState  whether it may vote
 ---@field guard_left? number  "guarded": seconds until it may vote
+---@field memory? "n"|"l"|"s"  why it is "guarded": it has no memory of locks yet (n), it lost its
+---  memory (l), its clock was stepped (s)
+---@field observed number  "guarded": seconds of its quarantine that its clock and clients have seen
+---@field seeded integer  if clocks had to decide: from where its fencing tokens go on; else 0
 ---@field marker_code? redlock.NodeCode  why its marker cannot be read or set
 ---@field unverified boolean  this user may not read its INFO
 ---@field cluster? string  the cluster in its marker: a name, or a hash of addresses
@@ -83,8 +88,8 @@
 ---@field steps integer  how often its clock was stepped so far
 ---@field step number  seconds of the last step; positive: forward
 ---@field suspect_left number  seconds without votes after that step
----@field floors? integer  how many of the 1024 floors of fencing tokens it knows; nil: this user
----  may not look
+---@field floors? "all"|"none"|"out of range"  whether it knows the earlier fencing tokens; nil:
+---  this user may not look
 ---@field version? string  such as "7.0.15"
 ---@field role? "master"|"replica"|"unknown"  from its INFO
 ---@field run_id? string  40 characters, new at each start
@@ -237,7 +242,7 @@
 ---@field code redlock.NodeCode  why
 ---@field message string  the code as a sentence
 
----A server has no vote for a while because it may have forgotten locks.
+---A server has no vote for a while: it is new, may have forgotten locks, or its clock was stepped.
 ---@class (exact) redlock.NodeGuardedEvent: redlock.AnyEvent
 ---@field type "node_guarded"
 ---@field node string  its address, without secrets
@@ -262,11 +267,12 @@
 ---@field kind redlock.FindingKind|redlock.NodeCode  what it is
 ---@field message string  with the remedy
 
----Fencing tokens of some names continue from the clock, because too few servers that know the last
----ones can be asked: the cluster is new, or all servers have lost their memory.
+---A server's fencing tokens go on from the servers' clocks, as a majority of the servers knows no
+---earlier ones: the cluster is new, or a majority lost its memory. New tokens are larger, unless
+---these clocks were set back.
 ---@class (exact) redlock.FenceSeededEvent: redlock.AnyEvent
 ---@field type "fence_seeded"
----@field name string  of the lock whose acquisition showed it
+---@field node string  its address, without secrets
 ---@field floor integer  new tokens are larger
 
 ---With the option `margin`: fewer servers than a majority plus the margin have confirmed a lock.
