@@ -36,7 +36,7 @@ end
 function Quiet:grow(cluster)
     local seeded
     local client = support.warm_client(cluster, options { on_event = function(e)
-        seeded = seeded or e.type == "fence_seeded" and e.name
+        seeded = seeded or e.type == "fence_seeded" and e.node
     end })
     for k = 1, 40 do
         local lock = client:getFencedLock("quiet" .. k)

@@ -39,7 +39,7 @@ local COMMON = [[
         text = sys.read_file(path .. ".conf")
         local conf = assert(loadstring("return " .. text))()
         conf.options.on_event = function(e)
-            if e.type == "fence_seeded" then log("lost", "fence_seeded", e.name or "") end
+            if e.type == "fence_seeded" then log("lost", "fence_seeded", e.node) end
         end
         return client_of.warm_client(conf.nodes, conf.options)
     end
