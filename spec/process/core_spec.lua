@@ -193,4 +193,36 @@ describe("the core", function()
         assert.equal("unknown", ffi.string(C.rl_code_name(-1)))
         assert.equal("unknown", ffi.string(C.rl_code_name(1000)))
     end)
+
+    -- An error at each instruction of a call in turn, as Ctrl-C raises one.
+    it("is freed with its client, wherever a call was interrupted", function()
+        local p = support.lua(([[
+            jit.off()
+            local support = require "spec.support"
+            local C = require("redlock.runtime.ffi").load()
+            local n, ended = 0, false
+            repeat
+                local client = support.warm_client(%s)
+                local core = require("ffi").cast("void *", client.core)
+                local l = client:getLock "x"
+                assert(l:tryLock() and l:unlock())
+                n = n + 1
+                ended = pcall(function()
+                    debug.sethook(function()
+                        debug.sethook()
+                        error("interrupted!", 0)
+                    end, "", n)
+                    l:tryLock(0, 5)
+                    debug.sethook()
+                end)
+                client:close()
+                l, client = nil, nil
+                collectgarbage() collectgarbage()
+                if C.rl_known(core) ~= 0 then print("left at " .. n) end
+            until ended
+            print(n > 300)
+        ]]):format(support.cluster(3):text()), { stderr = "stdout" })
+        assert.equal("true\n", p:read_all(120))
+        support.cleanup()
+    end)
 end)

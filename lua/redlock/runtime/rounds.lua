@@ -140,7 +140,7 @@ function _M.decided(call, round, won)
         end
         local left = tonumber(C.rl_round_won(round))
         if left > 0 then
-            call.left = left / 1000
+            call.left, call.handle = left / 1000, handle
             ffi_gc(handle, orphan)
             return handle
         end
@@ -179,6 +179,7 @@ function _M.acquire(call, prim, keys, args, lease, within)
         call.blocks and not call.wait and WAIT or BEGIN, call.lease_out)
     local handle = call.lease_out[0]
     if round == nil and handle ~= nil then
+        call.handle = handle
         ffi_gc(handle, orphan)               -- LuaJIT does not compile a tail call of this
         return handle
     end
@@ -219,13 +220,14 @@ function _M.claim(call)
 end
 
 --- After an error raised in acquire() or before claim(): releases what may have been acquired.
--- The handle's finalizer frees it. Without one, after an interrupt before it had one, the memory of
--- the client is not freed.
 function _M.interrupted(call)
-    local lease_out = call.lease_out
-    if lease_out[0] ~= nil then
-        C.rl_round_free(C.rl_release(lease_out[0], BEGIN))
-        lease_out[0] = nil
+    local lease_out, handle = call.lease_out, call.handle
+    local raw = lease_out[0]
+    lease_out[0] = nil
+    if raw ~= nil and handle then        -- a hold may have it: its finalizer frees it
+        C.rl_round_free(C.rl_release(ffi_gc(handle, orphan), BEGIN))
+    elseif raw ~= nil then
+        C.rl_lease_abandon(raw)
     end
 end
 
