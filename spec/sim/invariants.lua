@@ -247,12 +247,12 @@ _M.list = {
         end,
     } },
 
-    -- Not when our own clock stood still, or jumped.
+    -- Not when our own clock stood still, or jumped. It may have to wait for a connection.
     { name = "only a step is written as one", of = "guarded", on = {
         write = function(sim, server, key, old, new)
             return key == "redlock:{server}:marker" and new and new.value:sub(18, 21) == "v4 s"
                 and not (old and old.value:sub(21, 21) == "s")
-                and sim.now() - (server.stepped_at or -math.huge) > 5 * SECOND
+                and sim.now() - (server.stepped_at or -math.huge) > sim.config.guard_us + 5 * SECOND
                 and server.lane .. " is said to have stepped"
         end,
     } },
