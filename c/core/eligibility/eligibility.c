@@ -9,7 +9,10 @@
 
 #include "node/node.h"
 
-enum { SHOWN = 160 };             /* a list of servers in a message is cut to this many bytes */
+enum {
+    SHOWN = 160,                  /* a list of servers in a message is cut to this many bytes */
+    LATE_MS = 5000                /* the last count, and the question about floors, take less */
+};
 
 /* ---- the cluster of a node ---- */
 
@@ -109,6 +112,8 @@ static int64_t node_left_ms(const struct core *core, int i, int64_t now_ms)
         return -1;
     if (g->state == RL_GUARD_QUARANTINED) {
         int64_t quarantine_ms = quarantine_left_ms(core, g, now_ms);
+        if (quarantine_ms <= 0 && quarantine_ms > -LATE_MS)
+            quarantine_ms = 1;    /* it is being admitted */
         left_ms = quarantine_ms > left_ms ? quarantine_ms : left_ms;
     }
     return g->state >= RL_GUARD_DISAGREES ? -1 : left_ms;
