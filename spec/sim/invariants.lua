@@ -50,7 +50,7 @@ local function untaught(sim)
         lacking = lacking or server.state == base.C.SIM_UP and not (floors
             and (floors.value.base or ""):sub(1, 8) == server:memory())
     end
-    return sim.fenced > 0 and gone and lacking
+    return gone and lacking
 end
 
 _M.list = {
