@@ -48,12 +48,16 @@
 #define LOSSES 0              /* how many answers are lost */
 #endif
 
+#ifndef FAULTS
+#define FAULTS 1              /* of one of the other kinds */
+#endif
+
 #define A 0
 #define B 1
 #define LINK(c, i) ((c) * N + (i))
 #define BIT(i) (1 << (i))
 
-mtype = { NONE, SET, EXTEND, DEL };
+mtype = { NONE, SET, EXTEND, HEAL, DEL };
 
 /* Servers: whose value (0: none), for how many ticks more, in quarantine for how many. */
 byte key[N], ttl[N], guarded[N];
@@ -71,7 +75,7 @@ bool held[2];
 byte yes[2], no[2], silent[2];
 byte voted[2], resent[2], owed[2], absent[2];    /* a bit for each server */
 
-byte breaks = BREAKS, faults = 1, losses = LOSSES, gains = GAINS;
+byte breaks = BREAKS, faults = FAULTS, losses = LOSSES, gains = GAINS;
 bool forced;                                     /* A's lock was opened by force */
 
 /* Never two holders at once, unless by force: checked whenever somebody's validity grows. */
@@ -98,10 +102,20 @@ inline execute_set(i, v, ticks, vote)
     fi
 }
 
+/* Also into a quarantine; nobody counts the answer. */
+inline execute_heal(i, v, ticks)
+{
+    if
+    :: key[i] == 0 -> key[i] = v; live_for(i, ticks)
+    :: else
+    fi
+}
+
 inline execute(i, what, v, ticks, vote)
 {
     if
     :: what == SET -> execute_set(i, v, ticks, vote)
+    :: what == HEAL -> execute_heal(i, v, ticks)
     :: what == EXTEND && key[i] == v ->
         if
         :: ttl[i] < ticks -> live_for(i, ticks)
@@ -194,6 +208,14 @@ inline cut(c, i)
     what = NONE; v = 0; ticks = 0
 }
 
+inline wipe(i)
+{
+    key[i] = 0; ttl[i] = 0;
+#ifdef GUARD
+    guarded[i] = LEASE + 1
+#endif
+}
+
 active proctype World()
 {
     mtype what = NONE; byte v, ticks, vote;
@@ -218,12 +240,10 @@ end:
     :: atomic { torn[1] != 0 -> execute_set(1, torn[1], LEASE, vote); torn[1] = 0; vote = 0;
         swallowed = swallowed | BIT(1) }
 #endif
-#ifdef WIPE                   /* it crashes, and starts without its memory */
-    :: atomic { faults > 0 -> faults--; key[1] = 0; ttl[1] = 0;
-#ifdef GUARD
-        guarded[1] = LEASE + 1
-#endif
-        }
+#ifdef WIPE                   /* one crashes, and starts without its memory */
+    :: atomic { faults > 0 -> faults--; wipe(0) }
+    :: atomic { faults > 0 -> faults--; wipe(1) }
+    :: atomic { faults > 0 -> faults--; wipe(2) }
 #endif
 #ifdef STEP                   /* its clock is stepped by a lease */
     :: atomic { faults > 0 -> faults--; key[1] = 0; ttl[1] = 0 }
@@ -279,7 +299,7 @@ inline acquire(c, v)
 inline heal(c, i)
 {
     if
-    :: absent[c] & BIT(i) -> ask[LINK(c, i)] ! SET, value[c], began[c] + LEASE - now
+    :: absent[c] & BIT(i) -> ask[LINK(c, i)] ! HEAL, value[c], began[c] + LEASE - now
     :: else
     fi
 }

@@ -40,7 +40,7 @@ function _M.check(cell)
         end },
         { "^`([^`]+)`()", function(variant)
             if kind == "models" then
-                need(variant, "spec/models/run", "variant %s ")
+                need(variant, "spec/models/run", " %s ")
             elseif kind == "mutants" then
                 need(variant, "spec/sim/mutants.lua", 'name = "%s"')
             end
