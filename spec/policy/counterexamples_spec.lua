@@ -211,3 +211,51 @@ describe("a fencing token", function()
         end
     end)
 end)
+
+-- Servers forget, one at a time, and their clocks are set back, at random: the others teach them, and
+-- no clock decides.
+describe("tokens over thousands of holds", function()
+    local HOLDS, BACK = 2000, 3600
+
+    it("never repeat or go back", function()
+        local state = 20261126
+        local function random(n)
+            state = (state * 1103515245 + 12345) % 2147483648
+            return math.floor(state / 65536) % n + 1
+        end
+        local world = require("redlock.testing").new { nodes = 3, seed = 7,
+            client = { max_lease = 1, lease = 1, patience = 60, fallback = 0.1 } }
+        local seeded, last, wiped = 0, {}, 0
+        local client = world:client { on_event = function(e)
+            seeded = seeded + (e.type == "fence_seeded" and 1 or 0)
+        end }
+        for k = 1, HOLDS do
+            if random(20) == 1 then
+                local i = random(3)
+                if random(2) == 1 then
+                    world:step_clock(i, -random(BACK))
+                end
+                world:kill(i)
+                world:start(i, { forgotten = true })
+                wiped = wiped + 1
+                for _ = 1, 6 do              -- its quarantine, with somebody connected
+                    world:advance(1)
+                    client:getLock("turn"):tryLock(0, 1)
+                    client:getLock("turn"):unlock()
+                end
+            end
+            local name = "n" .. random(7)
+            local lock = client:getFencedLock(name)
+            assert.is_true(lock:lock(1))
+            local token = lock:token()
+            local before = last[name] or 0
+            assert.is_true(token > before, ("%s: %.0f after %.0f, hold %d"):format(name, token,
+                before, k))
+            last[name] = token
+            assert.is_true(lock:unlock())
+        end
+        assert.is_true(wiped > 50)
+        assert.equal(0, seeded)              -- others knew, each time
+        world:close()
+    end)
+end)

@@ -217,8 +217,10 @@ function _M.init(client, force, note)
             return nil, err or errors.new("no_quorum", "init", health.complaints(rows))
         elseif not err then
             -- A server that loses its memory after `seen` may forget a lock once others vote.
-            seen = seen or now
-            sent = true
+            if sent then
+                rounds.sleep(client, PAUSE)
+            end
+            seen, sent = seen or now, true
             local ok, why = rounds.admit(client, force, seen)
             if not ok then
                 return nil, why
