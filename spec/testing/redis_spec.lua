@@ -30,9 +30,8 @@ end
 for _, role in ipairs(FENCED) do
     bodies["fenced " .. role] = fenced[role .. "_script"]
 end
-for _, role in ipairs { "floor", "seed", "current" } do
-    bodies[role] = fenced[role .. "_script"]
-end
+bodies.current = fenced.current_script
+bodies.tell = script_text.read "redlock.scripts.fenced.tell"
 bodies.mark = script_text.read "redlock.scripts.marker.set"
 bodies.guarded = restart_guard.wrap(bodies.acquire)
 
@@ -55,9 +54,12 @@ local KEY = { counter = "e", floors = "redlock:{server}:floor", marker = "redloc
 
 local INCS = { "3f9c0a1b2c3d4e5f", "00112233445566ff" }
 
-local function marker()
-    return ("%s v3 %s %s 0 60000 orders"):format(pick(INCS), pick { "a", "p" },
-        pick { replid:sub(1, 16), replid:sub(1, 16), RUNS[1]:sub(1, 16), "-" })
+-- next: one to be written, so without what the script appends.
+local function marker(next)
+    local state = pick { "a", "a", "n", "l", "s" }
+    return ("%s v4 %s %s 0 60000 orders%s"):format(pick(INCS), state,
+        pick { replid:sub(1, 16), replid:sub(1, 16), RUNS[1]:sub(1, 16), "-" },
+        state ~= "a" and not next and " 31005 1000" or "")
 end
 
 -- What a fenced lease sends: with the marker, or with the run alone.
@@ -98,14 +100,12 @@ local function resource_call()
 end
 
 local about_servers = {
-    function() return { "EVAL", bodies.floor, "1", KEY.floors, "7",
-        pick { "", "1" }, LIMIT } end,
-    function() return { "EVAL", bodies.seed, "1", KEY.floors, "7",
-        pick { "", "1" }, LIMIT, pick { "0", "40", "27200000000000" } } end,
+    function() return { "EVAL", bodies.tell, "1", KEY.floors, LIMIT, pick { "", "1" } } end,
+    function() return { "EVAL", bodies.mark, "1", KEY.marker, pick { "", marker() },
+        pick { marker(true), marker(true), replid, RUNS[1] }, pick { "", "a list" },
+        pick { "", "0" }, "61600", pick { "", "40", "27200000000000" } } end,
     function() return { "SET", KEY.marker, pick { marker(), ("z"):rep(200), "a\0b",
         ("0"):rep(16) .. " v3 " .. ("z"):rep(200) } } end,
-    function() return { "EVAL", bodies.mark, "1", KEY.marker, pick { "", marker() },
-        marker(), pick { "", "a list" } } end,
     function() return { "EVAL", bodies.guarded, "1", pick(KEYS), pick(VALUES),
         pick(LONG), pick { "", marker() .. pick { "", "!" } } } end,
     function() return { "EVAL", bodies.current, "2", pick(KEYS), KEY.counter,
@@ -227,8 +227,13 @@ describe("the model of a server", function()
         assert(server:call "FLUSHALL")       -- it comes admitted
         local compare, model = twins.of(server)
         replid = model.replid
+        local lost = ("%s v4 l %s 0 60000 orders"):format(INCS[1], replid:sub(1, 16))
         for _, command in ipairs {                       -- what chance may leave out
-            { "EVAL", bodies.seed, "2", KEY.floors, KEY.marker, "7", "", LIMIT, "40" },
+            { "SET", KEY.marker, lost .. " 31005 1000" },
+            { "EVAL", bodies.mark, "1", KEY.marker, lost .. " 31005 1000", lost, "", "2500",
+                "61600", "" },
+            { "DEL", KEY.marker, KEY.floors },
+            { "EVAL", bodies.mark, "1", KEY.marker, "", replid, "", "", "61600", "40" },
             { "HSET", "a", "f", "v1" },
             { "EVAL", bodies["fenced acquire"], "3", "a", KEY.counter, KEY.floors, "v1", "100000",
                 "0", "7", "100000", LIMIT, replid },
@@ -253,7 +258,7 @@ describe("the model of a server", function()
                 compare(pick(plain)())
             end
         end
-        compare { "HMGET", KEY.floors, "7", "marker" }
+        compare { "HMGET", KEY.floors, "7", "marker", "base", "most" }
         for _, key in ipairs { "a", "b", "c", "d", "mark", "owner", KEY.counter,
             KEY.marker } do
             for _, name in ipairs { "GET", "TYPE", "PTTL" } do

@@ -77,7 +77,7 @@ local function some_keys()
 end
 
 local function marker(state)
-    return ("%s v3 %s %s 0 60000 orders"):format(INC, state, replid:sub(1, 16))
+    return ("%s v4 %s %s 0 60000 orders"):format(INC, state, replid:sub(1, 16))
 end
 
 -- Many are extended at once, with the guard and without.
@@ -183,17 +183,14 @@ local function server_call()
         function() return eval(restart_guard.wrap(plain.acquire_script), { "k" },
             { pick(VALUES), short(), pick { "", marker "a", marker "a" .. "!", "other" } }) end,
         function() return eval(script_text.read "redlock.scripts.marker.set", { MARKER },
-            { pick { "", marker "a", marker "p" }, marker(pick { "a", "p" }),
-                pick { "", "a list" } }) end,
-        function() return ask(fenced, "floor", { FLOORS }, "7", pick { "", "1" }, LIMIT) end,
-        function() return ask(fenced, "seed", { FLOORS }, "7", pick { "", "1" }, LIMIT,
-            pick { "0", "40" }) end,
+            { pick { "", marker "a" }, pick { marker(pick { "a", "n", "s" }), replid },
+                pick { "", "a list" }, pick { "", "0" }, "61600", pick { "", "40" } }) end,
+        function() return eval(script_text.read "redlock.scripts.fenced.tell", { FLOORS },
+            { LIMIT, pick { "", "1" } }) end,
         function() return ask(fenced, "current", FENCED, pick { "1", "2" }, pick { "", "1" })
             end,
-        function() return eval(script_text.read "redlock.scripts.fenced.largest",
-            { FLOORS }, {}) end,
         function() return { "DEL", pick { MARKER, "k" } } end,
-        function() return { "HDEL", FLOORS, pick { "marker", "7" } } end,
+        function() return { "HDEL", FLOORS, pick { "marker", "7", "base", "most" } } end,
         fenced_call,
     }()
 end
@@ -311,7 +308,7 @@ local function compare_keys(compare)
     compare { "HMGET", SLOTS[2], "1", "2", "3", VALUES[1], VALUES[2], VALUES[3], "format" }
     compare { "HMGET", FAIR[4], "a1", "a2", "a3", "format" }
     compare { "HMGET", LATCH[1], "format", "id", "count" }
-    compare { "HMGET", FLOORS, "7", "marker" }
+    compare { "HMGET", FLOORS, "7", "marker", "base", "most" }
 end
 
 describe("the scripts on the model of a server", function()
@@ -319,15 +316,18 @@ describe("the scripts on the model of a server", function()
     -- text of a script -> how often it was run without an error
     local ran
 
+    local function admit()
+        local none = replid:sub(1, 8) .. "0"
+        compare { "SET", MARKER, marker "a" }
+        compare { "HSET", FLOORS, "marker", INC, "base", none, "most", none }
+    end
+
     before_each(function()
         server, ran = support.server(), {}
         assert(server:call "FLUSHALL")       -- it comes admitted
         compare, model = twins.of(server)
         replid = model.replid
-        for _, words in ipairs { { "SET", MARKER, marker "a" },
-            { "HSET", FLOORS, "marker", INC, "7", replid:sub(1, 8) .. "0" } } do
-            compare(words)
-        end
+        admit()
     end)
     after_each(support.cleanup)
 
@@ -453,8 +453,7 @@ describe("the scripts on the model of a server", function()
                 try(call())
                 if i % 20 == 0 then
                     compare { "DEL", "k", "a", "b", "c", LATCH[1], LATCH[2], SLOTS[2], FAIR[4] }
-                    compare { "SET", MARKER, marker "a" }
-                    compare { "HSET", FLOORS, "marker", INC, "7", replid:sub(1, 8) .. "0" }
+                    admit()
                 end
             end
         end
