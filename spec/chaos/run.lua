@@ -157,7 +157,7 @@ end
 local function judge(w, list, late, opts)
     local verdict = history.check(list, {
         claim = opts.claim,
-        -- Where all floors are lost tokens go on from clocks of clients, which are stepped.
+        -- Where all floors are lost tokens go on from the servers' clocks, which are stepped.
         tokens = opts.claim,
         timeout_ms = opts.timeout * 1000,
         connect_timeout_ms = opts.connect_timeout * 1000,
