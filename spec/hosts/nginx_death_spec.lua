@@ -1,6 +1,5 @@
 -- Requests that die: what they hold ends, what they wait for is cleaned up [44].
 local support = require "spec.support"
-local hash = require("redlock.text.encoding").hash
 
 local SERVER = [[
     location /take { content_by_lua_block {
@@ -440,14 +439,15 @@ describe("in a large worker of nginx a request that dies", function()
 end)
 
 describe("in nginx a request that dies while servers learn what they have counted", function()
-    -- The question for the floor of the bucket: the bucket comes right behind the floors.
-    local BUCKET = ("%d"):format(hash "x" % 1024)
-    local QUESTION = ("redlock:{server}:floor\r\n$%d\r\n%s\r\n"):format(#BUCKET, BUCKET)
+    -- The question what they know: a number of 14 digits comes right behind the floors.
+    local FLOORS = "redlock:{server}:floor"
+    local QUESTION = FLOORS .. "\r\n$14\r\n"
 
     local cluster, proxies, ng, other
 
     setup(function()
         cluster = support.cluster(3, { new = true }):admit(60)
+        support.all(cluster):call("HDEL", FLOORS, "base", "most")
         proxies = support.proxies(cluster)
         ng = support.nginx { nodes = proxies, server = [[
             location /wait { lua_check_client_abort on; content_by_lua_block {
