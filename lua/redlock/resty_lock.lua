@@ -28,8 +28,8 @@ local theirs                             -- lua-resty-lock, for the other dictio
 local function load_theirs()
     local named = package.loaded["resty.lock"]
     package.loaded["resty.lock"] = named ~= _M and named or nil
-    local found, module = pcall(require, "resty.lock")
-    theirs = found and module
+    local found, it = pcall(require, "resty.lock")
+    theirs = found and it
     package.loaded["resty.lock"] = named
 end
 
