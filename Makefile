@@ -70,7 +70,7 @@ CORE = $(BUILD)/redlock/core-$(ABI).so
 
 # The core in a world of its own (redlock.testing, and the simulator of the specs): the same
 # objects, but for those that touch sockets and threads, whose places c/world takes.
-IN_WORLD = $(filter-out $(addprefix c/,io/net.c io/conn.c io/linger.c io/lookup.c \
+IN_WORLD = $(filter-out $(addprefix c/,io/net.c io/conn.c io/linger.c \
                engine/keeper.c),$(SRC)) $(wildcard c/world/*.c)
 WORLD_OBJ = $(IN_WORLD:c/%.c=$(BUILD)/obj/%.o)
 WORLD = $(BUILD)/redlock/world-$(ABI).so

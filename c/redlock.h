@@ -17,7 +17,7 @@
 
 /* A program and the library that it loads must have the same number, which is part of the
  * library's file name. Raise it with every change of code between the cdef markers. */
-#define RL_ABI 21
+#define RL_ABI 22
 
 /* The word for each code, as rl_code_name() returns it and Lua uses it. */
 #define RL_CODE_WORDS(X) \
@@ -513,9 +513,9 @@ rl_round *rl_next(rl_client *client, const rl_round *until, int block);
 
 /* ---- event loops ----
  *
- * The loop of a shared client runs in a thread of its own: a caller that starts a round
- * only queues it, and never waits. Rounds that are done go to a mailbox, which signals a
- * descriptor: once for all rounds that arrive until the mailbox is empty. */
+ * A caller that starts a round of a shared client writes it, and never waits. Rounds that
+ * are done go to a mailbox. The event loop polls the mailbox's descriptor, and so turns the
+ * clients that the mailbox serves. */
 
 /* The client of this process that was opened with this key (any bytes that identify the
  * settings), or a new one. NULL: as rl_open(). */
@@ -530,35 +530,41 @@ int rl_unshare_waits(rl_client *client);
  * the last user closes them (rl_close()). */
 void rl_unshare(rl_client *client, int close);
 
-/* While on, holds back the rounds that callers start, to write them together: for a loop
- * that is about to wake several coroutines that start rounds. A shared client writes them
- * when it is turned off, which must be right after that. Any other client does in the
- * next turn of its loop, in rl_wait() or rl_next(); after 1 ms if no caller waits; at once
- * when they are many. */
+/* While on, holds back the rounds that callers start on a client that is not shared, to
+ * write them together: in the next turn of its loop, in rl_wait() or rl_next(); after 1 ms
+ * if no caller waits; at once when they are many. */
 void rl_hold(rl_client *client, int on);
 
 /* A new mailbox; NULL: out of memory. Closing a mailbox forgets its rounds. */
 rl_mailbox *rl_mailbox_open(void);
 void rl_mailbox_close(rl_mailbox *mailbox);
 
-/* The mailbox's descriptor, an eventfd. Poll it for reading, then call rl_mailbox_take()
- * until it is empty; do not read or close it. -1 with errno: no descriptors left. */
+/* Has the loop that polls the mailbox turn a shared client, until rl_mailbox_unserve() was
+ * called as often, before rl_unshare(). RL_OK or RL_NOMEM. These functions, and those
+ * below, but for rl_mailbox_ring(), are for the loop's thread. */
+int rl_mailbox_serve(rl_mailbox *mailbox, rl_client *client);
+void rl_mailbox_unserve(rl_mailbox *mailbox, rl_client *client);
+
+/* The mailbox's descriptor. Poll it for reading, then call rl_mailbox_take() until it
+ * returns less than 2; do not read or close it. -1: no descriptors left. While a
+ * loop does not poll it, a thread does what is due some ms later. */
 int rl_mailbox_fd(rl_mailbox *mailbox);
 
-/* Instead of a descriptor, for loops that can only connect to a path: listens on a unix
- * socket in a new directory of mode 0700 below dir, and copies the socket's path. 0, or
- * an errno. Connect, then call rl_mailbox_accept(), which removes both: 0, or an errno,
- * EPERM when another process connected first. Read and discard the bytes that arrive
- * before each rl_mailbox_take(). rl_mailbox_hang_up() closes the connection. */
-int rl_mailbox_listen(rl_mailbox *mailbox, const char *dir, char *path, size_t size);
-int rl_mailbox_accept(rl_mailbox *mailbox);
-void rl_mailbox_hang_up(rl_mailbox *mailbox);
+/* For a host that polls descriptors for us and calls a function, as nginx does: calls
+ * add(cycle, descriptor, events, function), once. 0, or -1: that failed. From
+ * rl_mailbox_post() on the mailbox calls post(bell, 1) where it would signal its
+ * descriptor; then call rl_mailbox_take() until it returns 0. NULL: nobody listens. */
+int rl_mailbox_host(rl_mailbox *mailbox,
+                    intptr_t (*add)(void *, int, intptr_t, void (*)(void *)), void *cycle);
+void rl_mailbox_post(rl_mailbox *mailbox, int (*post)(void *, int), void *bell);
 
 /* Sends a round of a shared client to the mailbox when it is done; once per round. RL_OK;
  * or the outcome of a round that is already done, which does not go there. */
 int rl_round_post(rl_round *round, rl_mailbox *mailbox);
 
-/* Takes up to max rounds out of the mailbox. Returns how many. */
+/* Takes up to max rounds out of the mailbox; when there is none, turns the clients first.
+ * Returns how many. When several, those that this thread starts before the next call wait
+ * for that, to be written together. */
 int rl_mailbox_take(rl_mailbox *mailbox, rl_done *out, int max);
 
 /* Makes the descriptor readable now, for a caller that stops before the mailbox is

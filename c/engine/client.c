@@ -57,9 +57,8 @@ static void after_fork_in_child(void)
         keeper_void(c);
         c->turning = c->wanting = 0;
         c->unsent_ms = 0;
-        c->net.kicked = 0;
-        c->net.held = 0;
-        c->kicking = 0;
+        c->held = 0;
+        c->loops = 0;
         uint64_t seed;
         if (random_seed(&seed) == 0)
             c->core.random = seed | 1;     /* contenders must pause for different times */
@@ -81,10 +80,7 @@ static void at_exit(void)
             continue;
         close_begin(&c->core, now_ms);
         net_wake(c->net.wakefd);
-        if (c->key)
-            keeper_stop(c);
-        if (c->net.epfd >= 0)        /* else another thread has closed it */
-            net_flush(&c->net, now_ms);
+        net_flush(&c->net, now_ms);
     }
     for (struct rl_client *c = clients; c; c = c->next) {
         if (c->net.epfd >= 0) {
@@ -228,9 +224,10 @@ static int client_configure(struct rl_client *c, const rl_options *o,
     return failed ? -1 : 0;
 }
 
-/* Loads what TLS needs, if a node has TLS. 0, or -1 with a text in err. With the list's
- * mutex, which keeps forks out: a child would inherit the locks of OpenSSL and of the
- * loader in their present state. */
+/* Loads what TLS needs, if a node has TLS. A shared client reads no files here, as its loop
+ * must not hang, but for each connection (lookup.h). 0, or -1 with a text in err. With the
+ * list's mutex, which keeps forks out: a child would inherit the locks of OpenSSL and of
+ * the loader in their present state. */
 static int client_secure(struct rl_client *c, const rl_options *o,
                          const rl_node_options *nodes, char *err, size_t err_size)
 {
@@ -242,9 +239,14 @@ static int client_secure(struct rl_client *c, const rl_options *o,
     for (int i = 0; i < c->n && !failed; i++) {
         if (nodes[i].tls && !c->tls) {
             c->tls = tls_context_new(&t, err, err_size);
-            failed = !c->tls;
+            int here = !c->key || !(t.ca_file || t.cert_file);
+            failed = !c->tls || (here && tls_context_read(c->tls, err, err_size) < 0);
         }
         c->addresses[i].tls = nodes[i].tls ? c->tls : NULL;
+    }
+    if (failed) {
+        tls_context_free(c->tls);
+        c->tls = NULL;
     }
     if (c->tls)
         tls_on_cleanup(at_exit);
@@ -338,7 +340,6 @@ rl_client *rl_share(const char *key, size_t len, const rl_options *options,
             failed = client_secure(c, options, nodes, err, err_size);
         if (!failed) {
             memcpy(c->key, key, len);
-            c->net.threaded = 1;
             c->key_len = len;
             enlist(c);
         } else {
@@ -364,16 +365,18 @@ int rl_unshare_waits(rl_client *c)
 
 void rl_unshare(rl_client *c, int close)
 {
-    rl_hold(c, 0);           /* others must not wait for a user that left */
     pthread_mutex_lock(&clients_mutex);
     engine_lock(c);
     int last = c->users == 1 && (close || !c->keeper.running);
     engine_unlock(c);
     c->unused_ms = rl_now_ms();
-    if (last)
+    if (last) {
         c->key_len = SIZE_MAX;     /* no key is that long: rl_share() cannot find it */
-    else if (--c->users == 0)      /* a last user stays: its client is not unused */
-        net_wake(c->net.wakefd);   /* the thread must look once in a while */
+    } else if (--c->users == 0) {  /* a last user stays: its client is not unused */
+        engine_lock(c);
+        keeper_notice(c);          /* it must look once in a while */
+        engine_unlock(c);
+    }
     pthread_mutex_unlock(&clients_mutex);
     if (last)
         rl_close(c);
@@ -384,7 +387,7 @@ enum { UNUSED_MS = 10000 };
 int client_is_unused(struct rl_client *c)
 {
     const struct core *core = &c->core;
-    if (c->users || core->closed || core->held || core->owing || core->active ||
+    if (!c->key || c->users || core->closed || core->held || core->owing || core->active ||
         core->handles || pthread_mutex_trylock(&clients_mutex))
         return 0;            /* its owner may wait for this thread */
     int unused = !c->users && rl_now_ms() - c->unused_ms >= UNUSED_MS;
@@ -450,8 +453,6 @@ void rl_close(rl_client *c)
     }
     close_finish(&c->core, rl_now_ms());
     net_finish(&c->net);
-    while (c->kicking)       /* threads that still write to wakefd */
-        sched_yield();
     net_void(&c->net);
     c->core.handles--;
     c->given_up = 1;

@@ -20,14 +20,14 @@ struct rl_client {
     rl_times times[RL_TIMES_KINDS];
     int64_t unsent_ms;            /* since when something waits to be written; 0: nothing */
     struct keeper keeper;
-    /* Shared clients: only the keeper turns the loop. */
+    _Atomic int held;             /* see rl_hold() */
+    int loops;                    /* event loops that turn the client: see mailbox.c ... */
+    int late;                     /* ... which are late: the keeper turns it, too */
     char *key;                    /* NULL: not shared */
     size_t key_len;
     _Atomic int users;
     int64_t unused_ms;            /* when the last user left */
     int given_up;                 /* by rl_close(): freed with the last handle */
-    _Atomic int kicking;          /* threads that are writing to wakefd */
-    struct rl_mailbox *ringing;   /* rung after the mutex is free; NULL: none */
     int64_t rung;                 /* losses and node changes announced so far */
     struct rl_client *next, *prev;     /* all clients of the process, for fork and exit */
     struct node_config *configs;       /* n */

@@ -1,8 +1,10 @@
 /* engine.c - the loop.
  *
- * A caller that waits turns the loop: it takes the baton, and gives up the mutex only
- * inside net_wait(). Other callers sleep on a condition variable until the baton is free
- * or their round is done. When no caller waits, the keeper (keeper.c) does what is due.
+ * One thread at a time turns a client's loop: it has the baton, and gives up the mutex only
+ * inside net_wait(). It is the thread of an event loop that polls the client's descriptor
+ * (mailbox.c), or a caller that waits, while others sleep on a condition variable until
+ * the baton is free or their round is done. When neither does, or the event loop is late,
+ * the keeper (keeper.c) does what is due. Whoever starts a round writes it.
  */
 #include "engine/engine.h"
 
@@ -16,31 +18,8 @@
 
 void rl_hold(rl_client *c, int on)
 {
-    if (!c)
-        return;
-    c->net.held = on;
-    if (on || !c->key)
-        return;
-    engine_lock(c);
-    c->net.kick = c->net.kicked;
-    engine_unlock(c);
-}
-
-/* Wakes only after it unlocks: the woken thread finds the mutex free. */
-void engine_unlock(struct rl_client *c)
-{
-    struct rl_mailbox *box = c->ringing;
-    int wakefd = net_kick(&c->net);
-    c->ringing = NULL;
-    if (wakefd >= 0)
-        c->kicking++;
-    pthread_mutex_unlock(&c->mutex);
-    if (wakefd >= 0) {
-        net_wake(wakefd);
-        c->kicking--;        /* now rl_close() may close wakefd */
-    }
-    if (box)
-        rl_mailbox_ring(box);
+    if (c)
+        c->held = on;
 }
 
 void engine_deliver(struct rl_client *c)
@@ -49,12 +28,8 @@ void engine_deliver(struct rl_client *c)
     if (!c->key)
         return;
     while ((round = round_next(&c->core))) {
-        struct rl_mailbox *box = round->box;
-        if (!box || !mailbox_push(box, round))
-            continue;
-        if (c->ringing && c->ringing != box)
-            rl_mailbox_ring(c->ringing);
-        c->ringing = box;
+        if (round->box)
+            mailbox_push(round->box, round);
     }
     int64_t happened = c->core.losses + c->core.node_changes;
     if (happened != c->rung) {
@@ -84,20 +59,6 @@ void engine_leave(struct rl_client *c)
 
 /* ---- the loop ---- */
 
-void engine_hear(struct rl_client *c, struct epoll_event *events, int count,
-                 int64_t now_ms)
-{
-    net_dispatch(&c->net, events, count, now_ms);
-    /* The process was stopped: what arrived meanwhile counts before time-outs. */
-    if (now_ms - core_due_ms(&c->core) > AWAY_MS) {
-        count = net_wait(&c->net, events, 0);
-        net_collect(&c->net, events, count);
-        now_ms = rl_now_ms();
-        net_dispatch(&c->net, events, count, now_ms);
-    }
-    core_tick(&c->core, now_ms);
-}
-
 /* Writes this many bytes at once, so that the server can begin. */
 enum { HELD_MAX = 16384 };
 
@@ -107,32 +68,40 @@ void engine_flush(struct rl_client *c, int64_t now_ms)
     net_flush(&c->net, now_ms);
 }
 
-static int may_be_late(const struct rl_client *c)
+void engine_flush_late(struct rl_client *c)
+{
+    if (c->unsent_ms && c->net.epfd >= 0)
+        engine_flush(c, rl_now_ms());
+}
+
+static int may_be_late(struct rl_client *c)
 {
     const struct core *core = &c->core;
-    if (!c->net.held || c->key || core->closed || core->want_connect | core->want_close)
+    if (core->closed || core->want_connect | core->want_close)
         return 0;
     for (int i = 0; i < core->n; i++) {
         if (buf_len(&core->nodes[i].out) >= HELD_MAX)
             return 0;
     }
-    return 1;
+    return c->key ? mailbox_gathers(c) : c->held;
 }
 
 void engine_send(struct rl_client *c, int64_t now_ms)
 {
-    if (c->net.epfd < 0 || (c->unsent_ms && may_be_late(c)))
+    if (c->net.epfd < 0)
+        return;
+    int late = may_be_late(c);
+    if (late && c->unsent_ms)
         return;
     c->unsent_ms = now_ms;
-    if (!may_be_late(c) || keeper_hold(c) < 0)
+    if (!late || keeper_hold(c) < 0)
         engine_flush(c, now_ms);
 }
 
 int engine_turn(struct rl_client *c, int block)
 {
     struct epoll_event events[NET_EVENTS];
-    if (c->unsent_ms)
-        engine_flush(c, rl_now_ms());
+    engine_flush_late(c);
     c->turning = 1;
     engine_unlock(c);
     int count = net_wait(&c->net, events, block ? -1 : 0);
@@ -140,9 +109,11 @@ int engine_turn(struct rl_client *c, int block)
     engine_lock(c);
     c->turning = 0;
     if (count > 0) {
-        net_collect(&c->net, events, count);
-        int64_t now_ms = rl_now_ms();
-        engine_hear(c, events, count, now_ms);
+        int64_t now_ms = net_hear(&c->net, events, count);
+        /* The process was stopped: what arrived meanwhile counts before time-outs. */
+        if (now_ms - core_due_ms(&c->core) > AWAY_MS)
+            now_ms = net_hear(&c->net, events, net_wait(&c->net, events, 0));
+        core_tick(&c->core, now_ms);
         net_flush(&c->net, now_ms);
         c->last_turn_ms = now_ms;
     }
@@ -159,13 +130,14 @@ int64_t engine_enter(struct rl_client *c)
     int first = c->net.epfd < 0;           /* use in this process */
     if (!c->core.closed &&
         ((first && c->signals && signals_catch(c->signals) < 0) ||
-         net_open(&c->net) < 0 || (c->key && keeper_start(c) < 0))) {
+         net_open(&c->net) < 0 || (c->key && keeper_start(c) < 0) ||
+         (c->key && !c->loops && mailbox_watch(c) < 0))) {
         engine_leave(c);
         return -1;
     }
+    c->late = 0;
     int64_t now_ms = rl_now_ms();
-    if (now_ms - c->last_turn_ms > AWAY_MS && !c->turning && !c->key &&
-        !c->core.closed) {
+    if (now_ms - c->last_turn_ms > AWAY_MS && !c->turning && !c->core.closed) {
         engine_turn(c, 0);
         now_ms = rl_now_ms();
         c->last_turn_ms = now_ms;
@@ -180,8 +152,7 @@ rl_round *engine_send_and_leave(struct rl_client *c, rl_round *round, int64_t no
         times_begin(c, round);
     if (!c->core.closed) {
         engine_send(c, now_ms);
-        if (!c->key)
-            keeper_notice(c);
+        keeper_notice(c);
     }
     engine_leave(c);
     return round;
@@ -189,7 +160,7 @@ rl_round *engine_send_and_leave(struct rl_client *c, rl_round *round, int64_t no
 
 rl_round *engine_queue_and_leave(struct rl_client *c, rl_round *round, int64_t now_ms)
 {
-    int held = atomic_exchange(&c->net.held, 1);
+    int held = atomic_exchange(&c->held, 1);
     if (round) {
         times_begin(c, round);
         round_notify(round);
@@ -198,7 +169,7 @@ rl_round *engine_queue_and_leave(struct rl_client *c, rl_round *round, int64_t n
         engine_send(c, now_ms);
         keeper_notice(c);
     }
-    c->net.held = held;
+    c->held = held;
     engine_leave(c);
     return round;
 }
@@ -206,12 +177,9 @@ rl_round *engine_queue_and_leave(struct rl_client *c, rl_round *round, int64_t n
 /* Turns the loop once, or waits while another thread does. 0, or an errno. */
 static int turn_or_wait(struct rl_client *c)
 {
-    if (!c->turning && !c->key)
+    if (!c->turning)
         return engine_turn(c, 1);
     keeper_make_way(c);
-    int wakefd = net_kick(&c->net);       /* for what this caller has begun */
-    if (wakefd >= 0)
-        net_wake(wakefd);
     pthread_cond_wait(&c->turned, &c->mutex);
     return 0;
 }
@@ -253,7 +221,7 @@ int64_t rl_poll(rl_client *c)
     int64_t now_ms = engine_enter(c), due_ms = INT64_MAX;
     if (now_ms < 0)
         return due_ms;
-    if (!c->turning && !c->key && !c->core.closed)
+    if (!c->turning && !c->core.closed)
         core_tick(&c->core, now_ms);
     due_ms = core_due_ms(&c->core);
     engine_send_and_leave(c, NULL, now_ms);
@@ -275,7 +243,7 @@ rl_round *rl_next(rl_client *c, const rl_round *until, int block)
     if (!c)
         return NULL;
     engine_lock(c);
-    if (!block && !c->turning && !c->key && c->net.epfd >= 0)
+    if (!block && !c->turning && c->net.epfd >= 0)
         engine_turn(c, 0);
     c->wanting++;
     while (!(round = round_next(&c->core)) && !(until && until->outcome) && !interrupted &&

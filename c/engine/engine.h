@@ -9,18 +9,12 @@
 
 #include "engine/client.h"
 
-struct epoll_event;
-
 /* After a longer absence a caller reads what has arrived before it judges whether a node
  * is hung. */
 enum { AWAY_MS = 20 };
 
 /* One turn of the loop, with the mutex held and the baton free. 0, or an errno. */
 int engine_turn(struct rl_client *c, int block);
-
-/* With the mutex: handles count events, and then what is due. */
-void engine_hear(struct rl_client *c, struct epoll_event *events, int count,
-                 int64_t now_ms);
 
 /* Locks, and reads what has arrived. The time in ms; -1: unlocked, as there is no client,
  * or no thread or descriptor left. */
@@ -32,6 +26,9 @@ void engine_send(struct rl_client *c, int64_t now_ms);
 
 /* With the mutex: sends everything now. */
 void engine_flush(struct rl_client *c, int64_t now_ms);
+
+/* With the mutex: sends what waits for the next turn. */
+void engine_flush_late(struct rl_client *c);
 
 /* Sends what was started, and unlocks (engine_leave()). Returns the round. */
 rl_round *engine_send_and_leave(struct rl_client *c, rl_round *round, int64_t now_ms);
@@ -59,7 +56,9 @@ static inline void engine_lock(struct rl_client *c)
     pthread_mutex_lock(&c->mutex);
 }
 
-/* Unlocks, and wakes the keeper or the event loop if there is something for it. */
-void engine_unlock(struct rl_client *c);
+static inline void engine_unlock(struct rl_client *c)
+{
+    pthread_mutex_unlock(&c->mutex);
+}
 
 #endif

@@ -31,26 +31,15 @@ static void sleep_off(struct rl_client *c, int64_t due_ms)
 
 enum { UNUSED_LOOK_MS = 2500 };
 
-/* One turn for a shared client. Moves plain bytes without the mutex, so that an event loop
- * that starts a round does not wait for them. With the mutex it connects, and encrypts,
- * decrypts and moves the bytes of TLS, by calls that do not block. What may hang, names
- * and files, has threads of its own (lookup.h). But OpenSSL reads changed certificates
- * again here, soon after such a thread has. */
-static void serve(struct rl_client *c)
+static int64_t due_ms_of(const struct rl_client *c)
 {
-    struct epoll_event events[NET_EVENTS];
-    c->turning = 1;
-    engine_unlock(c);
-    net_send(&c->net);
-    int count = net_wait(&c->net, events, c->users ? -1 : UNUSED_LOOK_MS);
-    net_collect(&c->net, events, count);
-    engine_lock(c);
-    c->turning = 0;
-    int64_t now_ms = rl_now_ms();
-    engine_hear(c, events, count, now_ms);
-    net_stage(&c->net, now_ms);
-    engine_deliver(c);
-    pthread_cond_broadcast(&c->turned);
+    int64_t due_ms = core_due_ms(&c->core);
+    if (c->unsent_ms && c->unsent_ms < due_ms)
+        due_ms = c->unsent_ms + 1;
+    if (!c->key || c->users)
+        return due_ms;
+    int64_t look_ms = rl_now_ms() + UNUSED_LOOK_MS;
+    return due_ms < look_ms ? due_ms : look_ms;
 }
 
 /* Closes an unused client from its own thread, which no caller can join. */
@@ -59,44 +48,56 @@ static void leave(struct rl_client *c)
     pthread_detach(c->keeper.thread);
     c->keeper.running = 0;
     close(c->keeper.timerfd);
-    net_unthread(&c->net);
     engine_unlock(c);
     client_close_unused(c);
+}
+
+/* Whether an event loop turns the client, and is not late. */
+static int loop_turns(const struct rl_client *c)
+{
+    return c->loops && !c->late;
+}
+
+static void turn_or_sleep(struct rl_client *c)
+{
+    int64_t now_ms = rl_now_ms(), due_ms = due_ms_of(c);
+    if (due_ms <= now_ms - AWAY_MS)
+        c->late = 1;
+    if (loop_turns(c)) {
+        sleep_off(c, due_ms < INT64_MAX ? due_ms + AWAY_MS : INT64_MAX);
+    } else if (c->unsent_ms && now_ms > c->unsent_ms) {
+        engine_flush(c, now_ms);
+    } else if (c->unsent_ms) {
+        sleep_off(c, c->unsent_ms + 1);
+    } else if ((c->turning || c->wanting) && due_ms > now_ms) {
+        sleep_off(c, due_ms);        /* the callers' turns do not wake it */
+    } else if (c->turning || c->wanting) {
+        pthread_cond_wait(&c->turned, &c->mutex);
+    } else if (core_busy(&c->core) || core_timing(&c->core)) {
+        c->keeper.turning = 1;
+        engine_turn(c, 1);
+        c->keeper.turning = 0;
+    } else if (due_ms <= now_ms) {
+        engine_turn(c, 0);           /* what has arrived counts first */
+        now_ms = rl_now_ms();
+        core_tick(&c->core, now_ms);
+        net_flush(&c->net, now_ms);
+        engine_deliver(c);
+    } else {
+        sleep_off(c, due_ms);
+    }
 }
 
 static void *keeper_thread(void *arg)
 {
     struct rl_client *c = arg;
     engine_lock(c);
-    while (!c->keeper.stop && c->key) {
-        serve(c);
-        if (!c->keeper.stop && client_is_unused(c)) {
+    while (!c->keeper.stop) {
+        if (client_is_unused(c)) {
             leave(c);
             return NULL;
         }
-    }
-    while (!c->keeper.stop) {
-        int64_t due_ms = core_due_ms(&c->core), now_ms = rl_now_ms();
-        if (c->unsent_ms && now_ms > c->unsent_ms) {
-            engine_flush(c, now_ms);
-        } else if (c->unsent_ms) {
-            sleep_off(c, c->unsent_ms + 1);
-        } else if ((c->turning || c->wanting) && due_ms > now_ms) {
-            sleep_off(c, due_ms);        /* the callers' turns do not wake it */
-        } else if (c->turning || c->wanting) {
-            pthread_cond_wait(&c->turned, &c->mutex);
-        } else if (core_busy(&c->core) || core_timing(&c->core)) {
-            c->keeper.turning = 1;
-            engine_turn(c, 1);
-            c->keeper.turning = 0;
-        } else if (due_ms <= now_ms) {
-            engine_turn(c, 0);           /* what has arrived counts first */
-            now_ms = rl_now_ms();
-            core_tick(&c->core, now_ms);
-            net_flush(&c->net, now_ms);
-        } else {
-            sleep_off(c, due_ms);
-        }
+        turn_or_sleep(c);
     }
     if (c->tls)
         tls_thread_end();        /* with the mutex, which keeps forks out */
@@ -130,13 +131,11 @@ void keeper_notice(struct rl_client *c)
     struct keeper *k = &c->keeper;
     if (!k->running)
         return;
-    if (c->key) {
-        net_flush(&c->net, rl_now_ms());     /* something may be due earlier */
-        return;
-    }
-    int64_t due_ms = c->unsent_ms          ? c->unsent_ms + 1
-                     : core_busy(&c->core) ? 1
-                                           : core_due_ms(&c->core);
+    int64_t due_ms = due_ms_of(c);
+    if (loop_turns(c))
+        due_ms += due_ms < INT64_MAX ? AWAY_MS : 0;
+    else if (!c->unsent_ms && core_busy(&c->core))
+        due_ms = 1;
     if (!k->sleeping)
         pthread_cond_broadcast(&c->turned);
     else if (due_ms < k->armed_ms)
@@ -153,7 +152,7 @@ int keeper_hold(struct rl_client *c)
 
 void keeper_take_over(struct rl_client *c)
 {
-    if (c->key || c->turning || c->wanting || c->core.closed)
+    if (c->turning || c->wanting || c->core.closed)
         return;              /* others turn the loop */
     if (!c->keeper.running &&
         (c->core.held || core_busy(&c->core) || core_owes_away(&c->core)))
@@ -186,7 +185,6 @@ void keeper_stop(struct rl_client *c)
     k->running = 0;
     pthread_cond_broadcast(&c->turned);
     close(k->timerfd);
-    net_unthread(&c->net);
 }
 
 void keeper_void(struct rl_client *c)

@@ -17,7 +17,7 @@ struct keeper {
     int timerfd;                  /* -1: none */
     int64_t armed_ms;             /* what timerfd is set to; INT64_MAX: off */
     int sleeping;                 /* on timerfd */
-    int turning;                  /* in the loop's poll, with the baton; not shared */
+    int turning;                  /* in the loop's poll, with the baton */
     pthread_t thread;
 };
 

@@ -1,29 +1,40 @@
-/* mailbox.c - a list of rounds that are done, and a descriptor that becomes readable when
- * the list gets its first one. */
+/* mailbox.c - a list of rounds that are done, for an event loop; and the clients that the
+ * loop turns, whose epoll descriptors are in the one that it polls. */
 #include "engine/mailbox.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
+
+#include "engine/engine.h"
+
+/* A client that the loop turns. */
+struct served {
+    struct served *next;
+    struct rl_client *client;
+    int times;                    /* that rl_mailbox_serve() was called */
+    int watched;                  /* the loop polls it; with the client's mutex */
+};
 
 struct rl_mailbox {
     struct rl_mailbox *next;      /* in boxes */
     pthread_mutex_t mutex;        /* for these: */
     int open;
-    int rung;                     /* or about to be; reset when a take finds no round */
+    int rung;                     /* or about to be; reset when a take empties the list, or
+                                     for a host when one finds it empty */
     struct rl_round *first, *last;
-    /* Another mutex, as a loop that wakes needs the list at once. */
-    pthread_mutex_t bell;         /* both mutexes to change these, one to read: */
-    int fd;                       /* a write rings; -1: no loop listens */
-    int counts;                   /* fd is an eventfd; else one end of a connection */
-    int listener;                 /* -1: none */
-    char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
+    int fd;                       /* an eventfd: a write rings; -1: no loop listens */
+    int signalled;                /* it was written to */
+    int (*post)(void *, int);     /* a host's, which rings in its thread; or NULL */
+    void *bell_of_host;
+    pthread_t thread;             /* the host's */
+    /* Of the loop's thread, which changes them with the list's mutex: */
+    int epfd;                     /* what it polls: fd and the served clients; -1: none */
+    struct served *served;
+    int is_hosted;                /* a host polls it; the next one that it polls: */
+    struct rl_mailbox *beside;
 };
 
 /* Mailboxes are used again but never freed, as rounds may still point to them: there are
@@ -31,74 +42,219 @@ struct rl_mailbox {
 static pthread_mutex_t boxes_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct rl_mailbox *boxes;
 
+static _Thread_local struct rl_mailbox *hosted;    /* those that this thread's host polls */
+static _Thread_local struct rl_mailbox *gathering; /* its take sends what this thread begins */
+
 /* ---- ringing ---- */
 
-static void lock(struct rl_mailbox *m)
-{
-    pthread_mutex_lock(&m->mutex);
-    pthread_mutex_lock(&m->bell);
-}
-
-static void unlock(struct rl_mailbox *m)
-{
-    pthread_mutex_unlock(&m->bell);
-    pthread_mutex_unlock(&m->mutex);
-}
-
-/* With the bell's mutex: one byte, or one count, for all that arrives until the loop has
- * emptied the list. A write fails if an earlier byte is unread, or nobody reads. */
+/* With the mutex. */
 static void ring(struct rl_mailbox *m)
 {
-    const uint64_t one = 1;
-    if (m->fd < 0)
+    if (m->post && pthread_equal(m->thread, pthread_self()))
+        m->post(m->bell_of_host, 1);
+    else if (m->fd >= 0)
+        net_wake(m->fd);
+    m->signalled = m->fd >= 0;
+}
+
+/* With the mutex: once for all that arrives until the loop has emptied the list. */
+static void ring_once(struct rl_mailbox *m)
+{
+    if (m->rung || m->fd < 0)
         return;
-    ssize_t ignored = m->counts ? write(m->fd, &one, sizeof(one))
-                                : send(m->fd, &one, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-    (void)ignored;
+    m->rung = 1;
+    ring(m);
 }
 
 void rl_mailbox_ring(struct rl_mailbox *m)
 {
-    pthread_mutex_lock(&m->bell);
+    pthread_mutex_lock(&m->mutex);
     ring(m);
-    pthread_mutex_unlock(&m->bell);
+    pthread_mutex_unlock(&m->mutex);
 }
 
-/* With the list's mutex: true if the caller must ring, once. */
-static int take_turn_to_ring(struct rl_mailbox *m)
+/* ---- the clients that the loop turns ---- */
+
+static struct served *find(const struct rl_mailbox *m, const struct rl_client *c)
 {
-    int ours = !m->rung && m->fd >= 0;
-    m->rung |= ours;
-    return ours;
+    struct served *s = m->served;
+    while (s && s->client != c)
+        s = s->next;
+    return s;
 }
 
-static void close_fd(int *fd)
+static int add(int epfd, int fd)
 {
-    if (*fd >= 0)
-        close(*fd);
-    *fd = -1;
+    struct epoll_event ev = {.events = EPOLLIN};
+    return epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &ev);
 }
 
-static void stop_listening(struct rl_mailbox *m)
+/* With the client's mutex. */
+static void watch(struct rl_mailbox *m, struct served *s)
 {
-    char *slash = strrchr(m->path, '/');
-    close_fd(&m->listener);
-    if (!slash)
+    struct rl_client *c = s->client;
+    if (m->epfd < 0 || c->net.epfd < 0 || s->watched || add(m->epfd, c->net.epfd) < 0)
         return;
-    unlink(m->path);
-    *slash = '\0';
-    rmdir(m->path);
-    m->path[0] = '\0';
+    s->watched = 1;
+    c->loops++;
+    keeper_make_way(c);
 }
 
-static void hang_up(struct rl_mailbox *m)
+int mailbox_watch(struct rl_client *c)
 {
-    stop_listening(m);
-    close_fd(&m->fd);
+    int listen = 0;
+    pthread_mutex_lock(&boxes_mutex);
+    for (struct rl_mailbox *m = boxes; m; m = m->next) {
+        struct served *s = find(m, c);
+        if (s)
+            watch(m, s);
+        listen += s && m->epfd >= 0;
+    }
+    pthread_mutex_unlock(&boxes_mutex);
+    return listen && !c->loops ? -1 : 0;
+}
+
+int rl_mailbox_serve(rl_mailbox *m, rl_client *c)
+{
+    struct served *s = find(m, c);
+    if (!s && (s = calloc(1, sizeof(*s)))) {
+        s->client = c;
+        engine_lock(c);
+        pthread_mutex_lock(&boxes_mutex);
+        s->next = m->served;
+        m->served = s;
+        watch(m, s);
+        pthread_mutex_unlock(&boxes_mutex);
+        engine_unlock(c);
+    }
+    if (!s)
+        return RL_NOMEM;
+    s->times++;
+    return RL_OK;
+}
+
+static void forget(struct rl_mailbox *m, struct served *s)
+{
+    struct rl_client *c = s->client;
+    struct served **at = &m->served;
+    engine_lock(c);
+    pthread_mutex_lock(&boxes_mutex);
+    while (*at != s)
+        at = &(*at)->next;
+    *at = s->next;
+    pthread_mutex_unlock(&boxes_mutex);
+    if (s->watched) {
+        epoll_ctl(m->epfd, EPOLL_CTL_DEL, c->net.epfd, NULL);
+        c->loops--;
+    }
+    engine_flush_late(c);
+    keeper_notice(c);
+    engine_unlock(c);
+    free(s);
+}
+
+void rl_mailbox_unserve(rl_mailbox *m, rl_client *c)
+{
+    struct served *s = find(m, c);
+    if (s && !--s->times)
+        forget(m, s);
+}
+
+/* Sends what was begun since the last take; and turns the clients. */
+static void visit(struct rl_mailbox *m, int turn)
+{
+    for (struct served *s = m->served; s; s = s->next) {
+        struct rl_client *c = s->client;
+        engine_lock(c);
+        engine_flush_late(c);
+        c->late &= !turn;
+        if (turn && c->turning)
+            keeper_make_way(c);          /* who turns it rings */
+        else if (turn && c->net.epfd >= 0)
+            engine_turn(c, 0);
+        engine_unlock(c);
+    }
+}
+
+/* Whether the descriptor was signalled. */
+static int hear(struct rl_mailbox *m)
+{
+    uint64_t times;
+    pthread_mutex_lock(&m->mutex);
+    int rang = m->signalled && read(m->fd, &times, sizeof(times)) > 0;
+    m->signalled = 0;
+    pthread_mutex_unlock(&m->mutex);
+    return rang;
+}
+
+static int is_alone(const struct core *core)
+{
+    uint32_t nodes = 0;
+    for (int i = 0; i < core->n; i++)
+        nodes |= core->nodes[i].queue_len <= 1 ? bit(i) : 0;
+    return state_majority(core, nodes);
+}
+
+int mailbox_gathers(const struct rl_client *c)
+{
+    struct rl_mailbox *m = gathering;
+    if (!m || !find(m, c) || (m->post && is_alone(&c->core)))
+        return 0;
+    pthread_mutex_lock(&m->mutex);
+    if (m->post)
+        ring_once(m);
+    pthread_mutex_unlock(&m->mutex);
+    return 1;
+}
+
+/* ---- a host that polls for us: nginx ---- */
+
+static void ready(void *event)
+{
+    (void)event;
+    for (struct rl_mailbox *m = hosted; m; m = m->beside) {
+        visit(m, 1);
+        if (hear(m) && m->post)
+            m->post(m->bell_of_host, 1);
+    }
+}
+
+int rl_mailbox_host(rl_mailbox *m,
+                    intptr_t (*add_event)(void *, int, intptr_t, void (*)(void *)),
+                    void *cycle)
+{
+    if (m->is_hosted)
+        return 0;
+    int fd = rl_mailbox_fd(m);
+    if (fd < 0 || add_event(cycle, fd, EPOLLIN | EPOLLRDHUP, ready) != 0)
+        return -1;
+    m->is_hosted = 1;
+    m->beside = hosted;
+    hosted = m;
+    return 0;
+}
+
+void rl_mailbox_post(rl_mailbox *m, int (*post)(void *, int), void *bell)
+{
+    pthread_mutex_lock(&m->mutex);
+    m->post = post;
+    m->bell_of_host = bell;
+    m->thread = pthread_self();
     m->rung = 0;
+    gathering = post ? m : NULL;
+    pthread_mutex_unlock(&m->mutex);
 }
 
 /* ---- opening and closing ---- */
+
+static void close_fds(struct rl_mailbox *m)
+{
+    if (m->epfd >= 0)
+        close(m->epfd);
+    if (m->fd >= 0)
+        close(m->fd);
+    m->epfd = m->fd = -1;
+}
 
 rl_mailbox *rl_mailbox_open(void)
 {
@@ -108,8 +264,7 @@ rl_mailbox *rl_mailbox_open(void)
         m = m->next;
     if (!m && (m = calloc(1, sizeof(*m)))) {
         pthread_mutex_init(&m->mutex, NULL);
-        pthread_mutex_init(&m->bell, NULL);
-        m->fd = m->listener = -1;
+        m->fd = m->epfd = -1;
         m->next = boxes;
         boxes = m;
     }
@@ -124,100 +279,46 @@ rl_mailbox *rl_mailbox_open(void)
 
 void rl_mailbox_close(rl_mailbox *m)
 {
+    while (m->served)
+        forget(m, m->served);
+    rl_mailbox_post(m, NULL, NULL);
     pthread_mutex_lock(&boxes_mutex);
-    lock(m);
-    hang_up(m);
+    pthread_mutex_lock(&m->mutex);
+    if (!m->is_hosted)
+        close_fds(m);
     for (struct rl_round *round = m->first; round; round = round->next_done)
         round->box = NULL;
     m->first = m->last = NULL;
     m->open = 0;
-    unlock(m);
+    pthread_mutex_unlock(&m->mutex);
     pthread_mutex_unlock(&boxes_mutex);
 }
 
 int rl_mailbox_fd(rl_mailbox *m)
 {
-    lock(m);
-    if (m->fd < 0) {
-        m->fd = eventfd(m->first != NULL, EFD_CLOEXEC | EFD_NONBLOCK);
-        m->rung = m->first != NULL;
-        m->counts = 1;
+    if (m->epfd >= 0)
+        return m->epfd;
+    pthread_mutex_lock(&boxes_mutex);
+    pthread_mutex_lock(&m->mutex);
+    m->epfd = epoll_create1(EPOLL_CLOEXEC);
+    m->fd = eventfd(m->first != NULL, EFD_CLOEXEC | EFD_NONBLOCK);
+    m->signalled = m->rung = m->first != NULL;
+    if (m->epfd < 0 || m->fd < 0 || add(m->epfd, m->fd) < 0)
+        close_fds(m);
+    pthread_mutex_unlock(&m->mutex);
+    pthread_mutex_unlock(&boxes_mutex);
+    for (struct served *s = m->served; s; s = s->next) {
+        engine_lock(s->client);
+        watch(m, s);
+        engine_unlock(s->client);
     }
-    int fd = m->fd;
-    unlock(m);
-    return fd;
-}
-
-/* In a new directory (mkdtemp makes it 0700), so that no other user can connect. */
-static int listen_in(struct rl_mailbox *m, const char *dir)
-{
-    struct sockaddr_un un = {.sun_family = AF_UNIX};
-    int len = snprintf(m->path, sizeof(m->path), "%s/redlock-XXXXXX", dir);
-    if (len < 0 || (size_t)len + sizeof("/wake") > sizeof(m->path)) {
-        m->path[0] = '\0';
-        return ENAMETOOLONG;
-    }
-    if (!mkdtemp(m->path)) {
-        m->path[0] = '\0';
-        return errno;
-    }
-    strcat(m->path, "/wake");
-    strcpy(un.sun_path, m->path);
-    m->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (m->listener < 0 ||
-        bind(m->listener, (const struct sockaddr *)&un, sizeof(un)) < 0 ||
-        listen(m->listener, 1) < 0)
-        return errno;
-    return 0;
-}
-
-int rl_mailbox_listen(rl_mailbox *m, const char *dir, char *path, size_t size)
-{
-    lock(m);
-    hang_up(m);
-    int failed = listen_in(m, dir);
-    if (failed)
-        stop_listening(m);
-    else
-        snprintf(path, size, "%s", m->path);
-    unlock(m);
-    return failed;
-}
-
-int rl_mailbox_accept(rl_mailbox *m)
-{
-    struct ucred peer = {0};
-    socklen_t len = sizeof(peer);
-    lock(m);
-    int failed = 0;
-    int fd = accept4(m->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
-        failed = errno;
-    else if (peer.pid != getpid())
-        failed = EPERM;
-    stop_listening(m);
-    if (failed)
-        close_fd(&fd);
-    m->fd = fd;
-    m->counts = m->rung = 0;
-    if (m->first && take_turn_to_ring(m))
-        ring(m);
-    unlock(m);
-    return failed;
-}
-
-void rl_mailbox_hang_up(rl_mailbox *m)
-{
-    lock(m);
-    hang_up(m);
-    unlock(m);
+    return m->epfd;
 }
 
 /* ---- rounds ---- */
 
-int mailbox_push(struct rl_mailbox *m, struct rl_round *round)
+void mailbox_push(struct rl_mailbox *m, struct rl_round *round)
 {
-    int ours = 0;
     pthread_mutex_lock(&m->mutex);
     if (m->open) {
         round->next_done = NULL;
@@ -226,12 +327,11 @@ int mailbox_push(struct rl_mailbox *m, struct rl_round *round)
         else
             m->first = round;
         m->last = round;
-        ours = take_turn_to_ring(m);
+        ring_once(m);
     } else {
         round->box = NULL;
     }
     pthread_mutex_unlock(&m->mutex);
-    return ours;
 }
 
 void mailbox_remove(struct rl_mailbox *m, struct rl_round *round)
@@ -254,26 +354,39 @@ void mailbox_remove(struct rl_mailbox *m, struct rl_round *round)
     pthread_mutex_unlock(&m->mutex);
 }
 
-int rl_mailbox_take(rl_mailbox *m, rl_done *out, int max)
+static int pop(struct rl_mailbox *m, rl_done *out, int max)
 {
     int count = 0;
     pthread_mutex_lock(&m->mutex);
-    if (!m->first) {
-        uint64_t times;      /* always read: a ring may have come since */
-        ssize_t ignored = m->counts ? read(m->fd, &times, sizeof(times)) : 0;
-        (void)ignored;
-        m->rung = 0;
-    }
     for (; m->first && count < max; count++) {
         struct rl_round *round = m->first;
         out[count].round = round;
         out[count].outcome = round->outcome;
         m->first = round->next_done;
-        if (!m->first)
-            m->last = NULL;
         round->box = NULL;
     }
+    if (!m->first) {
+        m->last = NULL;
+        m->rung &= m->post && count;
+    }
     pthread_mutex_unlock(&m->mutex);
+    return count;
+}
+
+int rl_mailbox_take(rl_mailbox *m, rl_done *out, int max)
+{
+    if (gathering == m)
+        visit(m, 0);
+    int count = pop(m, out, max);
+    if (!count && !m->post) {
+        pthread_mutex_lock(&m->mutex);
+        m->rung = 1;         /* what comes now is found below */
+        pthread_mutex_unlock(&m->mutex);
+        visit(m, 1);
+        hear(m);
+        count = pop(m, out, max);
+    }
+    gathering = m->post || count > 1 ? m : NULL;
     return count;
 }
 
@@ -291,10 +404,9 @@ void mailbox_ring_all(void)
 {
     pthread_mutex_lock(&boxes_mutex);
     for (struct rl_mailbox *m = boxes; m; m = m->next) {
-        lock(m);
-        if (take_turn_to_ring(m))
-            ring(m);
-        unlock(m);
+        pthread_mutex_lock(&m->mutex);
+        ring_once(m);
+        pthread_mutex_unlock(&m->mutex);
     }
     pthread_mutex_unlock(&boxes_mutex);
 }
@@ -305,25 +417,27 @@ void mailbox_before_fork(void)
 {
     pthread_mutex_lock(&boxes_mutex);
     for (struct rl_mailbox *m = boxes; m; m = m->next)
-        lock(m);
+        pthread_mutex_lock(&m->mutex);
 }
 
 void mailbox_after_fork(int in_child)
 {
     for (struct rl_mailbox *m = boxes; m; m = m->next) {
         if (in_child) {
-            close_fd(&m->fd);    /* the parent's bell */
-            close_fd(&m->listener);
-            m->path[0] = '\0';
-            m->rung = 0;
+            m->post = NULL;
+            m->is_hosted = 0;
+            close_fds(m);        /* the parent's */
+            for (struct served *s = m->served; s; s = s->next)
+                s->watched = 0;
             pthread_mutex_init(&m->mutex, NULL);
-            pthread_mutex_init(&m->bell, NULL);
         } else {
-            unlock(m);
+            pthread_mutex_unlock(&m->mutex);
         }
     }
-    if (in_child)
+    if (in_child) {
+        hosted = gathering = NULL;
         pthread_mutex_init(&boxes_mutex, NULL);
-    else
+    } else {
         pthread_mutex_unlock(&boxes_mutex);
+    }
 }

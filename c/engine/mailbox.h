@@ -1,5 +1,5 @@
-/* mailbox.h - inside the engine: brings rounds that are done to an event loop. redlock.h
- * has the public half.
+/* mailbox.h - inside the engine: brings rounds that are done to an event loop, and has that
+ * turn the clients that it uses. redlock.h has the public half.
  *
  * Order of locking: a client's mutex, the list of mailboxes, a mailbox.
  */
@@ -10,15 +10,23 @@
 
 #include "core/rounds/round.h"
 
-/* Adds a round that is done; with the mutex of its client. True: call rl_mailbox_ring(),
- * best after that mutex is free, as the loop that it wakes will want it. */
-int mailbox_push(struct rl_mailbox *m, struct rl_round *round);
+struct rl_client;
+
+/* Adds a round that is done; with the mutex of its client. */
+void mailbox_push(struct rl_mailbox *m, struct rl_round *round);
 
 /* Takes a round out of the mailbox, before its handle is freed. */
 void mailbox_remove(struct rl_mailbox *m, struct rl_round *round);
 
 /* Wakes all event loops, for news that is not about a round. */
 void mailbox_ring_all(void);
+
+/* With the mutex: has the loops that serve the client poll it. -1: none can. */
+int mailbox_watch(struct rl_client *c);
+
+/* With the mutex: whether the next take of this thread sends what was begun, as more may
+ * come. */
+int mailbox_gathers(const struct rl_client *c);
 
 void mailbox_before_fork(void);
 void mailbox_after_fork(int in_child);

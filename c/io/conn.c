@@ -26,7 +26,6 @@ void conn_close(struct conn *c)
     tls_free(c->tls);
     free(c->in);
     c->in = NULL;
-    buf_free(&c->staged);
     c->fd = -1;
     c->up = c->heard = 0;
     c->tls = NULL;
@@ -252,9 +251,15 @@ static void conn_use(struct net *net, int i, struct lookup *l, int64_t now_ms)
     const struct net_address *a = c->address;
     c->resolving = 0;
     c->waits = 0;
+    if (!l->code && a->tls &&
+        tls_context_use(a->tls, &l->text[CA_FILE], l->why, sizeof(l->why)) < 0)
+        l->code = RL_TLS;
     if (l->code) {
-        lost(net, i, l->code, l->code == RL_DNS ? a->host : a->file[PASSWORD_FILE], l->why,
-             now_ms);
+        lost(net, i, l->code,
+             l->code == RL_DNS   ? a->host
+             : l->code == RL_TLS ? "TLS"
+                                 : a->file[PASSWORD_FILE],
+             l->why, now_ms);
         return;
     }
     if (a->file[PASSWORD_FILE] &&
@@ -291,7 +296,9 @@ static void conn_up(struct net *net, int i, int64_t now_ms)
     core_connected(net->core, i, now_ms);
 }
 
-int conn_send(struct net *net, int i, struct buf *out)
+/* Sends as much of the buffer as the socket takes. 1: all is sent; 0: the rest is to
+ * follow, or the connection lost. */
+static int conn_flush(struct net *net, int i, struct buf *out, int64_t now_ms)
 {
     struct conn *c = &net->conns[i];
     while (buf_len(out) > 0) {
@@ -306,21 +313,14 @@ int conn_send(struct net *net, int i, struct buf *out)
             conn_poll(net, i, EPOLLIN);     /* the server's last bytes say why */
             return 0;
         }
-        if (k < 0)
-            return errno;
+        if (k < 0) {
+            lost_errno(net, i, "write", errno, now_ms);
+            return 0;
+        }
         buf_take(out, (size_t)k);
     }
     conn_poll(net, i, EPOLLIN);
-    return 0;
-}
-
-/* Like conn_send(). 1: all is sent; 0: the rest is to follow, or the connection lost. */
-static int conn_flush(struct net *net, int i, struct buf *out, int64_t now_ms)
-{
-    int err = conn_send(net, i, out);
-    if (err)
-        lost_errno(net, i, "write", err, now_ms);
-    return !err && buf_len(out) == 0;
+    return 1;
 }
 
 void conn_shake(struct net *net, int i, int64_t now_ms)
@@ -397,26 +397,12 @@ static void conn_encrypt(struct net *net, int i, int64_t now_ms)
     }
 }
 
-/* Hands the bytes to the thread; they count as written. */
-static void stage(struct conn *c, struct buf *out)
-{
-    if (buf_len(&c->staged))
-        return;              /* net_stage() tries again */
-    struct buf full = *out;
-    *out = c->staged;
-    out->start = out->end = 0;
-    out->taken = full.taken + buf_len(&full);
-    c->staged = full;
-}
-
 void conn_write(struct net *net, int i, int64_t now_ms)
 {
     struct conn *c = &net->conns[i];
     if (c->tls)
         conn_encrypt(net, i, now_ms);
-    else if (net->threaded)
-        stage(c, core_out(net->core, i));
-    else if (!buf_len(&c->staged) || conn_flush(net, i, &c->staged, now_ms))
+    else
         conn_flush(net, i, core_out(net->core, i), now_ms);
 }
 

@@ -42,11 +42,10 @@ struct conn {
     struct tls *tls;              /* NULL: plain, or not connected yet */
     size_t sealed;                /* bytes of core_out(), encrypted and not all sent */
     uint32_t events;              /* what epoll watches for */
-    /* What net_collect() has read, and the thread is to send; without TLS: */
+    /* What net_hear() has read, without TLS: */
     char *in;                     /* NET_READ bytes; NULL: none yet */
     ssize_t got;                  /* what recv() returned, and errno */
     int got_errno;
-    struct buf staged;            /* for the thread to send */
 };
 
 /* Closes a connection, which may be closed already. A lookup stays for the next attempt:
@@ -69,14 +68,11 @@ void conn_finish(struct net *net, int i, int64_t now_ms);
 /* Continues the TLS handshake. */
 void conn_shake(struct net *net, int i, int64_t now_ms);
 
-/* Writes, or stages for the thread, what the core has for the connection. */
+/* Writes what the core has for the connection. */
 void conn_write(struct net *net, int i, int64_t now_ms);
 
-/* Feeds the core with what net_collect() has read; with TLS, with what it reads. */
+/* Feeds the core with what net_hear() has read; with TLS, with what it reads. */
 void conn_read(struct net *net, int i, int64_t now_ms);
-
-/* Sends as much of the buffer as the socket takes. 0, or an errno. */
-int conn_send(struct net *net, int i, struct buf *out);
 
 /* True if it is closed, or the core has given it up and takes no more bytes. */
 int conn_is_over(const struct net *net, int i);

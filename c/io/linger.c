@@ -31,9 +31,7 @@ void linger_until(struct net *net, int64_t until_ms)
     int64_t now_ms = rl_now_ms();
     while (now_ms < until_ms && linger_awaits(net, now_ms, until_ms)) {
         int count = epoll_wait(net->epfd, events, NET_EVENTS, (int)(until_ms - now_ms));
-        net_collect(net, events, count);
-        now_ms = rl_now_ms();
-        net_dispatch(net, events, count > 0 ? count : 0, now_ms);
+        now_ms = net_hear(net, events, count);
         core_tick(net->core, now_ms);
         net_flush(net, now_ms);
     }

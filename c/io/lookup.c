@@ -1,5 +1,6 @@
 #include "io/lookup.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
 #include <pthread.h>
@@ -24,6 +25,16 @@ static struct addrinfo hints(int flags)
     return h;
 }
 
+const char *const lookup_names[LOOKUP_FILES] = {"password_file", "ca_file", "cert_file",
+                                                "key_file"};
+
+void lookup_forget(char *text)
+{
+    if (text)
+        explicit_bzero(text, strlen(text));
+    free(text);
+}
+
 void lookup_abandon(struct lookup *l)
 {
     int notify = atomic_exchange(&l->notify, -1);
@@ -33,8 +44,10 @@ void lookup_abandon(struct lookup *l)
         return;
     if (l->list)
         freeaddrinfo(l->list);
-    for (int k = 0; k < LOOKUP_FILES; k++)
+    for (int k = 0; k < LOOKUP_FILES; k++) {
         free(l->file[k]);
+        lookup_forget(l->text[k]);
+    }
     free(l->host);
     explicit_bzero(l->password, sizeof(l->password));
     free(l);
@@ -59,9 +72,10 @@ static void look_up(struct lookup *l)
     snprintf(l->why, sizeof(l->why), "%s", gai_strerror(error));
 }
 
-static void read_password(struct lookup *l, int fd)
+static void read_password(struct lookup *l, const char *path)
 {
     char *line = l->password;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
     size_t len = 0, room = sizeof(l->password) - 1;
     ssize_t k = fd < 0 ? -1 : 1;
     while (k > 0 && !memchr(line, '\n', len) && (k = read(fd, line + len, room - len)) > 0)
@@ -73,14 +87,27 @@ static void read_password(struct lookup *l, int fd)
         snprintf(l->why, sizeof(l->why), "no password of 1 to %d bytes in its first line",
                  PASSWORD_MAX);
     l->code = *l->why ? RL_AUTH : RL_OK;
+    if (fd >= 0)
+        close(fd);
 }
 
-static void read_all(int fd)
+char *lookup_read(int k, const char *path, char *why, size_t why_size)
 {
-    char part[4096];
-    while (read(fd, part, sizeof(part)) > 0)
-        continue;
-    explicit_bzero(part, sizeof(part));
+    FILE *f = fopen(path, "re");
+    char *text = NULL;
+    size_t size = 0;
+    if (f)
+        errno = 0;
+    if (f && getdelim(&text, &size, '\0', f) < 0 && text && !errno)
+        *text = '\0';            /* it is empty */
+    if (!f || errno) {
+        snprintf(why, why_size, "%s %s: %m", lookup_names[k], path);
+        lookup_forget(text);
+        text = NULL;
+    }
+    if (f)
+        fclose(f);
+    return text;
 }
 
 static void *lookup_thread(void *arg)
@@ -92,13 +119,12 @@ static void *lookup_thread(void *arg)
         if (!l->file[k])
             continue;
         proceed(l, k);
-        int fd = open(l->file[k], O_RDONLY | O_CLOEXEC);
-        if (k == PASSWORD_FILE)
-            read_password(l, fd);
-        else
-            read_all(fd);
-        if (fd >= 0)
-            close(fd);
+        if (k == PASSWORD_FILE) {
+            read_password(l, l->file[k]);
+        } else {
+            l->text[k] = lookup_read(k, l->file[k], l->why, sizeof(l->why));
+            l->code = l->text[k] ? RL_OK : RL_TLS;
+        }
     }
     proceed(l, LOOKUP_DONE);
     lookup_abandon(l);

@@ -11,6 +11,8 @@ struct net_address;
 
 enum { PASSWORD_FILE, CA_FILE, CERT_FILE, KEY_FILE, LOOKUP_FILES };
 
+extern const char *const lookup_names[];      /* of the files */
+
 enum {
     LOOKUP_NAME = -1,
     LOOKUP_DONE = LOOKUP_FILES,
@@ -26,17 +28,23 @@ struct lookup {
     char *host;                   /* NULL: no name to look up */
     char *file[LOOKUP_FILES];     /* or NULL */
     /* When it is done: */
-    int code;                     /* RL_OK, RL_DNS or RL_AUTH (the password file) ... */
-    char why[128];                /* ... and its text */
+    int code;                     /* RL_OK, RL_DNS, RL_AUTH (the password file), RL_TLS ... */
+    char why[RL_TEXT_MAX];        /* ... and its text */
     struct addrinfo *list;        /* the addresses of the name, for freeaddrinfo() */
     char password[PASSWORD_MAX + 2];
+    char *text[LOOKUP_FILES];     /* of the files of TLS */
 };
 
 /* Starts to look up the name, if `named`, and then to read the files: of the password file
- * the first line. It reads those of TLS for their disk's sake: OpenSSL reads them again,
- * under a mutex, soon after. Writes to the eventfd notify whenever `at` changes. NULL: no
+ * the first line. Writes to the eventfd notify whenever `at` changes. NULL: no
  * memory, descriptor or thread. */
 struct lookup *lookup_start(const struct net_address *a, int named, int notify);
+
+/* The text of file k of TLS, for lookup_forget(). NULL, with a text in why: cannot be read. */
+char *lookup_read(int k, const char *path, char *why, size_t size);
+
+/* Overwrites a text, and frees it. */
+void lookup_forget(char *text);
 
 /* Gives a lookup up, done or not; never waits for its thread. */
 void lookup_abandon(struct lookup *l);

@@ -110,7 +110,7 @@ static void set_timer(struct net *net)
     net->armed_ms = due_ms;
 }
 
-static void work(struct net *net, int64_t now_ms)
+void net_flush(struct net *net, int64_t now_ms)
 {
     struct core *core = net->core;
     int i;
@@ -129,36 +129,13 @@ static void work(struct net *net, int64_t now_ms)
     set_timer(net);
 }
 
-void net_flush(struct net *net, int64_t now_ms)
+static void collect(struct net *net, const struct epoll_event *ev, int count)
 {
-    const struct core *core = net->core;
-    if (!net->threaded) {
-        work(net, now_ms);
-    } else if (!net->kicked && (core->want_close | core->want_connect | core->want_write ||
-                                core_due_ms(core) < net->armed_ms)) {
-        net->kicked = 1;
-        /* rl_close() wakes the thread itself, before it closes wakefd. */
-        net->kick = !net->held && !core->closed;
-    }
-}
-
-int net_kick(struct net *net)
-{
-    int wakefd = net->kick ? net->wakefd : -1;
-    net->kick = 0;
-    return wakefd;
-}
-
-void net_collect(struct net *net, const void *events, int count)
-{
-    const struct epoll_event *ev = events;
     for (int k = 0; k < count; k++) {
         int i = (int)ev[k].data.u32;
         struct conn *c = i < TAG_TIMER ? &net->conns[i] : NULL;
         if (!c || !c->up || c->tls)
             continue;
-        if (net->threaded && ev[k].events & EPOLLOUT && conn_send(net, i, &c->staged))
-            shutdown(c->fd, SHUT_RDWR);
         c->got = -1;
         c->got_errno = EAGAIN;
         if (!(ev[k].events & (EPOLLIN | EPOLLERR | EPOLLHUP)) ||
@@ -169,47 +146,16 @@ void net_collect(struct net *net, const void *events, int count)
     }
 }
 
-/* ---- with a thread ---- */
-
-void net_send(struct net *net)
-{
-    for (int i = 0; i < net->n; i++) {
-        struct conn *c = &net->conns[i];
-        /* The shutdown is an event, by which net_collect() finds the failure. */
-        if (c->up && buf_len(&c->staged) && !(c->events & EPOLLOUT) &&
-            conn_send(net, i, &c->staged))
-            shutdown(c->fd, SHUT_RDWR);
-    }
-}
-
-void net_stage(struct net *net, int64_t now_ms)
-{
-    net->kicked = 0;
-    /* First what waited while other bytes were staged, as that may end connections. */
-    for (int i = 0; i < net->n; i++) {
-        if (net->conns[i].up && buf_len(core_out(net->core, i)))
-            conn_write(net, i, now_ms);
-    }
-    work(net, now_ms);
-}
-
-void net_unthread(struct net *net)
-{
-    net->threaded = 0;
-    for (int i = 0; i < net->n; i++) {
-        if (net->conns[i].up)
-            net->core->want_write |= (uint64_t)1 << i;
-    }
-}
-
 int net_wait(const struct net *net, void *events, int ms)
 {
     return epoll_wait(net->epfd, events, NET_EVENTS, ms);
 }
 
-void net_dispatch(struct net *net, const void *events, int count, int64_t now_ms)
+int64_t net_hear(struct net *net, const void *events, int count)
 {
     const struct epoll_event *ev = events;
+    collect(net, ev, count);
+    int64_t now_ms = rl_now_ms();
     for (int k = 0; k < count; k++) {
         int i = (int)ev[k].data.u32;
         if (i == TAG_TIMER) {
@@ -235,6 +181,7 @@ void net_dispatch(struct net *net, const void *events, int count, int64_t now_ms
         else if (c->tls)
             conn_shake(net, i, now_ms);
     }
+    return now_ms;
 }
 
 void net_wake(int wakefd)

@@ -21,10 +21,6 @@ struct net {
     int timerfd;
     int wakefd;                   /* eventfd, for lookups and net_wake() */
     int64_t armed_ms;             /* what timerfd is set to; INT64_MAX: off */
-    int threaded;                 /* a thread moves the bytes without the mutex */
-    int kicked;                   /* that thread was woken, or will be ... */
-    _Atomic int held;             /* ... when this is off again: see rl_hold() */
-    int kick;                     /* wake the thread when the mutex is free */
     char input[NET_READ];
 };
 
@@ -41,35 +37,16 @@ void net_void(struct net *net);
 /* Opens the epoll descriptor if needed. 0, or -1 with errno. */
 int net_open(struct net *net);
 
-/* Does what the core wants: closes, connects, writes, sets the timer; if threaded, has
- * the thread do so. */
+/* Does what the core wants: closes, connects, writes, sets the timer. */
 void net_flush(struct net *net, int64_t now_ms);
 
 /* Waits for events, ms at most (-1: no limit); the timer ends it at the core's next
  * deadline. Needs no mutex. How many, or -1 with errno. */
 int net_wait(const struct net *net, void *events, int ms);
 
-/* Handles count events, and feeds the core with what was read. */
-void net_dispatch(struct net *net, const void *events, int count, int64_t now_ms);
-
-/* After net_wait(), before net_dispatch(): reads what has arrived. With a thread it needs
- * no mutex. Look at the clock after it: the servers wrote all of it before that. */
-void net_collect(struct net *net, const void *events, int count);
-
-/* ---- with a thread (threaded): the order of a turn ---- */
-
-/* Without the mutex: writes what is staged. */
-void net_send(struct net *net);
-
-/* With the mutex, after net_dispatch(): does what the core wants, but stages what it
- * would write. */
-void net_stage(struct net *net, int64_t now_ms);
-
-/* With the mutex: the argument for a net_wake() after unlocking, or -1: none is due. */
-int net_kick(struct net *net);
-
-/* After the thread's end: net_flush() writes by itself again. */
-void net_unthread(struct net *net);
+/* Handles count events: reads what has arrived, and then looks at the clock, as the servers
+ * wrote all of it before that; feeds the core. The time. */
+int64_t net_hear(struct net *net, const void *events, int count);
 
 /* Adds a descriptor to epoll (EPOLL_CTL_ADD), or changes it. 0, or -1 with errno. */
 int net_poll(const struct net *net, int op, int fd, uint32_t events, int tag);

@@ -16,25 +16,28 @@
     X(BIO_ctrl)                                                                          \
     X(BIO_free)                                                                          \
     X(BIO_new)                                                                           \
+    X(BIO_new_mem_buf)                                                                   \
     X(BIO_read)                                                                          \
     X(BIO_s_mem)                                                                         \
     X(BIO_write)                                                                         \
     X(ERR_clear_error)                                                                   \
     X(ERR_peek_last_error)                                                               \
     X(ERR_reason_error_string)                                                           \
+    X(EVP_PKEY_free)                                                                     \
     X(OPENSSL_atexit)                                                                    \
     X(OPENSSL_init_ssl)                                                                  \
     X(OPENSSL_thread_stop)                                                               \
+    X(PEM_read_bio_PrivateKey)                                                           \
+    X(PEM_read_bio_X509_AUX)                                                             \
     X(SSL_CTX_ctrl)                                                                      \
     X(SSL_CTX_free)                                                                      \
-    X(SSL_CTX_load_verify_locations)                                                     \
+    X(SSL_CTX_get_cert_store)                                                            \
     X(SSL_CTX_new)                                                                       \
-    X(SSL_CTX_set_default_passwd_cb)                                                     \
     X(SSL_CTX_set_default_verify_paths)                                                  \
     X(SSL_CTX_set_options)                                                               \
     X(SSL_CTX_set_verify)                                                                \
-    X(SSL_CTX_use_PrivateKey_file)                                                       \
-    X(SSL_CTX_use_certificate_chain_file)                                                \
+    X(SSL_CTX_use_PrivateKey)                                                            \
+    X(SSL_CTX_use_certificate)                                                           \
     X(SSL_ctrl)                                                                          \
     X(SSL_do_handshake)                                                                  \
     X(SSL_free)                                                                          \
@@ -53,9 +56,11 @@
     X(TLS_client_method)                                                                 \
     X(X509_STORE_CTX_get0_cert)                                                          \
     X(X509_STORE_CTX_get_ex_data)                                                        \
+    X(X509_STORE_add_cert)                                                               \
     X(X509_VERIFY_PARAM_set1_host)                                                       \
     X(X509_VERIFY_PARAM_set1_ip_asc)                                                     \
     X(X509_VERIFY_PARAM_set_hostflags)                                                   \
+    X(X509_free)                                                                         \
     X(X509_get_ext_by_NID)                                                               \
     X(X509_verify_cert_error_string)
 

@@ -4,9 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
 
+#include "io/lookup.h"
 #include "io/openssl.h"
 
 static void (*on_cleanup)(void);
@@ -39,71 +38,80 @@ static int no_passphrase(char *buf, int size, int writing, void *arg)
     return -1;
 }
 
-enum { FILES = 3 };
-
-/* Which file a path named, and its times. */
-struct stamp {
-    int sure;                     /* the times are old enough for a later write to
-                                     differ: they have the resolution of a tick */
-    dev_t dev;
-    ino_t ino;
-    off_t size;
-    struct timespec written, changed;
-};
-
 struct tls_context {
-    SSL_CTX *ctx;                 /* NULL: the files are bad */
-    char *file[FILES];            /* ca_file, cert_file, key_file; or NULL */
-    struct stamp stamps[FILES];   /* before the files were read */
+    SSL_CTX *ctx;                 /* NULL: no good files yet */
+    char *file[TLS_FILES];        /* their paths; or NULL */
+    char *text[TLS_FILES];
     int verify;
 };
 
-static struct stamp stamp_of(const char *path)
+static X509 *next_certificate(BIO *bio)
 {
-    struct stat st;
-    if (!path || stat(path, &st) < 0)
-        return (struct stamp){.sure = 1};
-    int sure = time(NULL) - st.st_ctim.tv_sec > 1;
-    return (struct stamp){sure, st.st_dev, st.st_ino, st.st_size, st.st_mtim, st.st_ctim};
+    return bio ? o.PEM_read_bio_X509_AUX(bio, NULL, no_passphrase, NULL) : NULL;
 }
 
-static int same_time(const struct timespec *a, const struct timespec *b)
+/* After next_certificate(): whether there was no more, rather than a bad one. */
+static int is_end(void)
 {
-    return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
+    return ERR_GET_REASON(o.ERR_peek_last_error()) == PEM_R_NO_START_LINE;
 }
 
-static int same_file(const struct stamp *before, const struct stamp *now)
+static int trust(SSL_CTX *ctx, BIO *bio)
 {
-    return before->sure && before->dev == now->dev && before->ino == now->ino &&
-           before->size == now->size && same_time(&before->written, &now->written) &&
-           same_time(&before->changed, &now->changed);
+    int count = 0;
+    for (X509 *x; (x = next_certificate(bio)); o.X509_free(x))
+        count += o.X509_STORE_add_cert(o.SSL_CTX_get_cert_store(ctx), x) == 1;
+    return count && is_end();
 }
 
-static int read_files(SSL_CTX *ctx, char *const *file, char *err, size_t err_size)
+static int use_chain(SSL_CTX *ctx, BIO *bio)
 {
-    const char *ca = file[0], *cert = file[1], *key = file[2];
-    if (ca && o.SSL_CTX_load_verify_locations(ctx, ca, NULL) != 1) {
-        snprintf(err, err_size, "ca_file %s: %s", ca, reason());
-        return -1;
+    X509 *x = next_certificate(bio);
+    int good = x && o.SSL_CTX_use_certificate(ctx, x) == 1;
+    o.X509_free(x);
+    while (good && (x = next_certificate(bio))) {
+        good = o.SSL_CTX_ctrl(ctx, SSL_CTRL_CHAIN_CERT, 0, x) == 1;
+        if (!good)
+            o.X509_free(x);
     }
-    if (!ca && o.SSL_CTX_set_default_verify_paths(ctx) != 1) {
+    return good && is_end();
+}
+
+static int use_key(SSL_CTX *ctx, BIO *bio)
+{
+    EVP_PKEY *key = bio ? o.PEM_read_bio_PrivateKey(bio, NULL, no_passphrase, NULL) : NULL;
+    int good = key && o.SSL_CTX_use_PrivateKey(ctx, key) == 1;
+    o.EVP_PKEY_free(key);
+    return good;
+}
+
+/* 0, or -1 with a text in err. */
+static int use_files(SSL_CTX *ctx, const struct tls_context *context, char *err,
+                     size_t err_size)
+{
+    static int (*const use[TLS_FILES])(SSL_CTX *, BIO *) = {trust, use_chain, use_key};
+    if (!context->file[0] && o.SSL_CTX_set_default_verify_paths(ctx) != 1) {
         snprintf(err, err_size, "the system's certificates: %s", reason());
         return -1;
     }
-    if (!cert)
-        return 0;
-    if (o.SSL_CTX_use_certificate_chain_file(ctx, cert) != 1) {
-        snprintf(err, err_size, "cert_file %s: %s", cert, reason());
+    for (int k = 0; k < TLS_FILES; k++) {
+        if (!context->text[k])
+            continue;
+        o.ERR_clear_error();
+        BIO *bio = o.BIO_new_mem_buf(context->text[k], -1);
+        int good = use[k](ctx, bio);
+        o.BIO_free(bio);
+        if (good)
+            continue;
+        if (ERR_GET_REASON(o.ERR_peek_last_error()) == X509_R_KEY_VALUES_MISMATCH)
+            snprintf(err, err_size, "key_file %s is not the key of cert_file %s",
+                     context->file[2], context->file[1]);
+        else
+            snprintf(err, err_size, "%s %s: %s%s", lookup_names[CA_FILE + k], context->file[k],
+                     reason(), k < 2 ? "" : " (a key with a passphrase cannot be used)");
         return -1;
     }
-    if (o.SSL_CTX_use_PrivateKey_file(ctx, key, SSL_FILETYPE_PEM) == 1)
-        return 0;
-    if (ERR_GET_REASON(o.ERR_peek_last_error()) == X509_R_KEY_VALUES_MISMATCH)
-        snprintf(err, err_size, "key_file %s is not the key of cert_file %s", key, cert);
-    else
-        snprintf(err, err_size, "key_file %s: %s (a key with a passphrase cannot be used)",
-                 key, reason());
-    return -1;
+    return 0;
 }
 
 static int on_verify(int ok, X509_STORE_CTX *store);
@@ -124,8 +132,7 @@ static SSL_CTX *new_ctx(const struct tls_context *context, char *err, size_t err
         o.SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
         o.SSL_CTX_set_verify(ctx, context->verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE,
                              on_verify);
-        o.SSL_CTX_set_default_passwd_cb(ctx, no_passphrase);
-        failed = read_files(ctx, context->file, err, err_size) < 0;
+        failed = use_files(ctx, context, err, err_size) < 0;
     }
     o.ERR_clear_error();
     if (!failed)
@@ -135,15 +142,19 @@ static SSL_CTX *new_ctx(const struct tls_context *context, char *err, size_t err
     return NULL;
 }
 
-/* Reads the files again if they have changed or were bad. Never falls back to what was
- * trusted before. 0, or -1 with a text. */
-static int context_renew(struct tls_context *context, char *err, size_t err_size)
+static int is_same(const char *a, const char *b)
+{
+    return a && b ? !strcmp(a, b) : a == b;
+}
+
+int tls_context_use(struct tls_context *context, char **text, char *err, size_t err_size)
 {
     int same = context->ctx != NULL;
-    for (int i = 0; i < FILES; i++) {
-        struct stamp now = stamp_of(context->file[i]);
-        same &= same_file(&context->stamps[i], &now);
-        context->stamps[i] = now;
+    for (int k = 0; k < TLS_FILES; k++) {
+        same &= is_same(context->text[k], text[k]);
+        lookup_forget(context->text[k]);
+        context->text[k] = text[k];
+        text[k] = NULL;
     }
     if (same)
         return 0;
@@ -153,11 +164,26 @@ static int context_renew(struct tls_context *context, char *err, size_t err_size
     return context->ctx ? 0 : -1;
 }
 
+int tls_context_read(struct tls_context *context, char *err, size_t err_size)
+{
+    char *text[TLS_FILES] = {NULL};
+    int failed = 0;
+    for (int k = 0; k < TLS_FILES && !failed; k++) {
+        if (context->file[k])
+            failed = !(text[k] = lookup_read(CA_FILE + k, context->file[k], err, err_size));
+    }
+    if (!failed)
+        return tls_context_use(context, text, err, err_size);
+    for (int k = 0; k < TLS_FILES; k++)
+        lookup_forget(text[k]);
+    return -1;
+}
+
 struct tls_context *tls_context_new(const struct tls_options *options, char *err,
                                     size_t err_size)
 {
-    const char *const file[FILES] = {options->ca_file, options->cert_file,
-                                     options->key_file};
+    const char *const file[TLS_FILES] = {options->ca_file, options->cert_file,
+                                         options->key_file};
     const char *missing = openssl_load();
     if (missing) {
         snprintf(err, err_size, "unsupported: no TLS: %s", missing);
@@ -165,16 +191,13 @@ struct tls_context *tls_context_new(const struct tls_options *options, char *err
     }
     struct tls_context *context = calloc(1, sizeof(*context));
     int failed = !context;
-    for (int i = 0; i < FILES && !failed; i++)
+    for (int i = 0; i < TLS_FILES && !failed; i++)
         failed = file[i] && !(context->file[i] = strdup(file[i]));
-    if (failed) {
-        snprintf(err, err_size, "out of memory");
-    } else {
+    if (!failed) {
         context->verify = options->verify;
-        failed = context_renew(context, err, err_size) < 0;
-    }
-    if (!failed)
         return context;
+    }
+    snprintf(err, err_size, "out of memory");
     tls_context_free(context);
     return NULL;
 }
@@ -185,8 +208,10 @@ void tls_context_free(struct tls_context *context)
         return;
     if (context->ctx)
         o.SSL_CTX_free(context->ctx);
-    for (int i = 0; i < FILES; i++)
+    for (int i = 0; i < TLS_FILES; i++) {
         free(context->file[i]);
+        lookup_forget(context->text[i]);
+    }
     free(context);
 }
 
@@ -238,8 +263,10 @@ static int on_verify(int ok, X509_STORE_CTX *store)
 struct tls *tls_new(struct tls_context *context, const char *name, int port, char *err,
                     size_t err_size)
 {
-    if (context_renew(context, err, err_size) < 0)
+    if (!context->ctx) {         /* another connection has found them bad since */
+        snprintf(err, err_size, "its files are no longer good");
         return NULL;
+    }
     struct tls *t = calloc(1, sizeof(*t));
     snprintf(err, err_size, "out of memory");
     if (!t)

@@ -9,6 +9,7 @@
 #include "node/buf.h"
 
 enum {
+    TLS_FILES = 3,
     TLS_RECORD = 16384,           /* plain bytes of one record (RFC 8446, 5.1) */
     TLS_MORE = 0,                 /* needs more input */
     TLS_BROKEN = -1,              /* see tls_why() */
@@ -25,11 +26,18 @@ struct tls_options {
     int verify;                   /* 0: accepts any certificate */
 };
 
-/* Reads the files; tls_new() reads them again when they have changed. NULL, with a text
- * in err: a bad file, which it names, a build without TLS, or no libssl. */
+/* NULL, with a text in err: a build without TLS, or no libssl. */
 struct tls_context *tls_context_new(const struct tls_options *options, char *err,
                                     size_t err_size);
 void tls_context_free(struct tls_context *context);
+
+/* From now on uses files with these texts (which it takes), TLS_FILES of them, as options has
+ * them; NULL: there is none. Never falls back to what was trusted before. 0, or -1 with a
+ * text in err: a bad file, which it names. */
+int tls_context_use(struct tls_context *context, char **text, char *err, size_t err_size);
+
+/* Reads the files, and uses them. 0, or -1: see tls_context_use(). */
+int tls_context_read(struct tls_context *context, char *err, size_t err_size);
 
 /* Has exit() call fn before OpenSSL cleans up; after fn no other thread may call TLS
  * functions. Only the first fn counts. */

@@ -12,6 +12,18 @@ struct tls_context *tls_context_new(const struct tls_options *options, char *err
     return NULL;
 }
 
+int tls_context_use(struct tls_context *context, char **text, char *err, size_t err_size)
+{
+    (void)context, (void)text, (void)err, (void)err_size;
+    return -1;
+}
+
+int tls_context_read(struct tls_context *context, char *err, size_t err_size)
+{
+    (void)context, (void)err, (void)err_size;
+    return -1;
+}
+
 void tls_context_free(struct tls_context *context)
 {
     (void)context;

@@ -1,5 +1,5 @@
-/* net.c - replaces c/io/net.c, c/engine/keeper.c and c/io/lookup.c: moves bytes between a
- * core and the world. See net.h and engine.h for the contracts. */
+/* net.c - replaces c/io/net.c and c/engine/keeper.c: moves bytes between a core and the
+ * world. See net.h and engine.h for the contracts. */
 #include "world/world.h"
 
 #include "core/core.h"
@@ -159,15 +159,10 @@ int net_wait(const struct net *net, void *to, int ms)
     return count;
 }
 
-/* No simulated process has a thread that reads ahead. */
-void net_collect(struct net *net, const void *events, int count)
-{
-    (void)net, (void)events, (void)count;
-}
-
-void net_dispatch(struct net *net, const void *from, int count, int64_t now_ms)
+int64_t net_hear(struct net *net, const void *from, int count)
 {
     const struct epoll_event *events = from;
+    int64_t now_ms = rl_now_ms();
     for (int k = 0; k < count; k++) {
         int i = (int)events[k].data.u32;
         if (i == TAG_TIMER)
@@ -187,6 +182,7 @@ void net_dispatch(struct net *net, const void *from, int count, int64_t now_ms)
                 write_conn(net, i);
         }
     }
+    return now_ms;
 }
 
 void net_wake(int wakefd)
@@ -241,11 +237,4 @@ void keeper_stop(struct rl_client *c)
 void keeper_void(struct rl_client *c)
 {
     c->keeper.running = 0;
-}
-
-/* Clients are not shared here: no thread has to be notified. */
-int net_kick(struct net *net)
-{
-    (void)net;
-    return -1;
 }

@@ -1,7 +1,7 @@
 /* world.h - a simulated world: true time, clocks that go wrong, processes that are
  * stopped, connections that break, all from one seed. No sockets, threads or real clocks.
  *
- * The shipped objects run in it, all but net, keeper and lookup, which net.c replaces.
+ * The shipped objects run in it, all but net and keeper, which net.c replaces.
  * sim_run() goes from event to event. It returns to Lua when a model server must execute
  * a command, a round ends, a hold changes, or a timer is due.
  *

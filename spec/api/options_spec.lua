@@ -70,12 +70,6 @@ describe("options", function()
             patience = math.huge })
     end)
 
-    it("say where the directory of the socket is given, which is none of a client", function()
-        refused({ nodes = NODES, socket_dir = "/run" }, "bad option socket_dir: it is one for all "
-            .. "workers of nginx; in init_by_lua: "
-            .. 'require%("redlock.host.nginx"%).set_socket_dir%(path%)$')
-    end)
-
     it("say what to do about a lease that does not fit", function()
         refused({ nodes = NODES, lease = 90 },
             "bad option lease: 90 s is over max_lease %(60 s%); raise max_lease for every client")

@@ -183,6 +183,27 @@ describe("over the host", function()
             p:wait(5)
         end)
 
+        it(name .. ", what those begin who are woken together is written together", function()
+            local function reads()
+                local stats = cluster[1]:call("INFO", "stats")
+                return tonumber(stats:match "total_reads_processed:(%d+)")
+            end
+            local before, calls = reads(), cluster[1]:calls_of "evalsha"
+            assert.equal("over\n", says(loop, [[
+                local done = 0
+                for i = 1, 32 do
+                    spawn(function()
+                        local l = client:getLock("together" .. i, { owner = i })
+                        for _ = 1, 50 do assert(l:tryLock(5) and l:unlock()) end
+                        done = done + 1
+                    end)
+                end
+                while done < 32 do sleep(0.001) end
+            ]], nil, 60))
+            calls = cluster[1]:calls_of "evalsha" - calls
+            assert.is_true(reads() - before < calls / 2, reads() - before .. " of " .. calls)
+        end)
+
         it(name .. ", a loop that ended goes on with what is held", function()
             local p = support.lua(([[
                 NODES = %s %s %s
@@ -403,6 +424,64 @@ describe("over the host", function()
             assert(client:getLock("kept", { owner = "me" }):unlock())
         ]], nil, 120))
         free()
+    end)
+
+    it("cqueues, a coroutine that its program never resumes keeps no other call waiting", function()
+        somebody_has "held"
+        assert.equal("over\n", says(behaviour.loops.cqueues, [[
+            for i = 1, 2 do
+                coroutine.resume(coroutine.create(function()
+                    client:getLock("held", { owner = i }):tryLock(0.1)
+                end))
+            end
+            sleep(0.3)
+            local l = client:getLock("x", { owner = 1 })
+            assert(l:tryLock(5) and l:unlock())
+            local c = new { max_waiting = 1001 }
+            assert(c:connect(5) and c:close())
+            assert(client:getLock("y"):tryLock(5) and client:close())
+            print "over"
+            os.exit(0)
+        ]]))
+    end)
+
+    -- They share a core. One computes in a coroutine that was woken beside others, whose requests
+    -- are sent together.
+    it("luv, a thread that computes holds back no request of another thread's", function()
+        local LOOP = ("NODES = %s %s %s"):format(nodes, behaviour.loops.luv, behaviour.prelude)
+        local p = support.lua(([[
+            local uv = require "luv"
+            local function run(code) assert(loadstring(code))() end
+            local a = uv.new_thread(run, %q)
+            local b = uv.new_thread(run, %q)
+            a:join()
+            b:join()
+        ]]):format(LOOP .. [[
+            main(function()
+                for i = 1, 3 do
+                    spawn(function()
+                        local l = client:getLock("busy" .. i, { owner = i })
+                        for _ = 1, 5 do
+                            assert(l:tryLock(5))
+                            local from = now()
+                            repeat until i > 1 or now() - from > 0.6
+                            assert(l:unlock())
+                        end
+                    end)
+                end
+            end)]], LOOP .. [[
+            main(function()
+                local l, from, worst = client:getLock("quick", { owner = 1 }), now(), 0
+                while now() - from < 2.5 do
+                    local began = now()
+                    assert(l:tryLock(5) and l:unlock())
+                    worst = math.max(worst, now() - began)
+                    sleep(0.005)
+                end
+                print(worst < 0.4 and "quick" or worst)
+            end)]]), { stderr = "stdout" })
+        assert.equal("quick\n", p:read_all(60))
+        assert.equal(0, p:wait(5))
     end)
 
     it("luv, errors of the user are told, and the loop goes on", function()

@@ -148,7 +148,7 @@ describe("a worker of nginx", function()
         ng:ends "TERM"
     end)
 
-    it("that stands still gives no wait up where no timer reads the wake-up socket", function()
+    it("that stands still gives no wait up where no timer wakes those who wait", function()
         ng = support.nginx { nodes = cluster, server = SERVER, shutdown = "1s",
             http = "lua_max_running_timers 1;",
             init_worker = "ngx.timer.at(0, function() ngx.sleep(600) end)" }

@@ -140,20 +140,12 @@ describe("a worker of nginx", function()
         return ng
     end
 
-    local function sockets()
-        local pipe = io.popen(("ls '%s' | wc -l"):format(ng.sockets))
-        local n = tonumber(pipe:read "*a")
-        pipe:close()
-        return n
-    end
-
     after_each(function()
         if ng then
             if ng.proc:alive() then
                 assert.equal(0, ng:stop "QUIT")
             end
             assert.equal("", ng:complaints(ng.expected))
-            assert.equal(0, sockets())
             ng = nil
         end
     end)
@@ -260,7 +252,6 @@ describe("a worker of nginx", function()
             support.eventually(function() return support.fds(pid) <= fds + 1 end, 10,
                 "the descriptors of the requests to be closed")
             assert.equal(2, support.threads(pid))
-            assert.equal(0, sockets())
             assert.equal(0, ng:stop "QUIT")
         end
     end)
@@ -340,7 +331,7 @@ describe("a worker of nginx", function()
         local requests, failed, text = load("/same", 2, 8).finish()
         assert.equal(0, failed, text)
         assert.is_true(requests > 20, requests)
-        local _, times = ng:log():gsub("no timer reads the wake%-up socket", "")
+        local _, times = ng:log():gsub("no timer wakes those who wait", "")
         assert.equal(1, times)
         -- A record of each wait would be more, each time; what the compiler makes is not.
         support.eventually(function()
@@ -351,7 +342,7 @@ describe("a worker of nginx", function()
         ng:get "/enough"
         support.sleep(0.5)               -- the other timer is over
         assert.equal("ok", ng:get "/cycle")
-        local log = ng:log():gsub("[^\n]*no timer reads[^\n]*\n", "")
+        local log = ng:log():gsub("[^\n]*no timer wakes[^\n]*\n", "")
             :gsub("[^\n]*lua_max_running_timers are not enough[^\n]*\n", "")
         assert.is_nil(log:find "%[alert%]")
         assert.is_nil(log:find "%[error%]")
@@ -370,25 +361,28 @@ describe("a worker of nginx", function()
         assert.is_true(times >= 1 and times <= support.now() - began + 2, times .. " times")
     end
 
-    it("goes on without a directory for its socket, and says so at times", function()
-        start()
-        assert.is_true(support.sh("rmdir " .. ng.sockets))
-        goes_on("no socket below [^\n]*set_socket_dir%(path%)")
-        assert.is_true(support.sh(("mkdir %s && chmod 777 %s"):format(ng.sockets, ng.sockets)))
-        local function changed()
-            local pipe = io.popen("stat -c %y " .. ng.sockets)
-            local when = pipe:read "*a"
-            pipe:close()
-            return when
-        end
-        local made, _, times = changed(), ng:log():gsub("no socket below", "")
-        support.eventually(function()      -- it is tried less and less often
-            assert.equal("ok", ng:get "/cycle")
-            return changed() ~= made
-        end, 30, "the reader")
-        assert.equal("ok", ng:get "/cycle")
-        assert.equal(times, select(2, ng:log():gsub("no socket below", "")))
-        assert.is_nil(ng:log():find "%[alert%]")
+    -- Other symbols stand for those of nginx: the first declaration counts.
+    for what, declaration in pairs {
+        ["without that function of the Lua module"] = 'int redlock_ngx_sema_post(void *, int) '
+            .. '__asm__("none_such");',
+        ["that does not poll for the library"] = "intptr_t redlock_ngx_add_event(void *, int, "
+            .. 'intptr_t, void (*)(void *)) __asm__("sched_yield");',
+    } do
+        it("goes on in an nginx " .. what .. ", and says so once", function()
+            start { first = ("require('ffi').cdef %q"):format(declaration) }
+            goes_on "this nginx does not poll for the library"
+            goes_on "this nginx does not poll for the library"
+            local _, times = ng:log():gsub("redlock:", "")
+            assert.equal(1, times)
+            ng:stop "QUIT"
+            ng = nil
+        end)
+    end
+
+    it("goes on where nginx has no connection for the reader, and says so at times", function()
+        start { first = "require('ffi').cdef [[intptr_t redlock_ngx_add_event(void *, int, "
+            .. 'intptr_t, void (*)(void *)) __asm__("getpid");]]' }
+        goes_on "nginx has no connection for it %(worker_connections%)"
         ng:stop "QUIT"
         ng = nil
     end)

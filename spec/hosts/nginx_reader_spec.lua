@@ -1,4 +1,4 @@
--- The one timer of a worker that reads the wake-up socket: how it ends, and workers without it.
+-- The one timer of a worker that wakes its waiters: how it ends, and workers without it.
 local support = require "spec.support"
 
 local SERVER = [[
@@ -24,8 +24,6 @@ local SERVER = [[
         ngx.print(tostring(client:getLock("held"):isValid()), " ",
             tostring(client:getLock("held"):unlock()))
     } }
-    location /misuse { content_by_lua_block { ngx.print(tostring(misuse)) } }
-    location /of_a_client { content_by_lua_block { ngx.print(tostring(of_a_client)) } }
     location /held { content_by_lua_block { ngx.print(tostring(ngx.shared.shared:get "held")) } }
 ]]
 
@@ -46,7 +44,7 @@ describe("the reader of a worker", function()
 
     local function start(opts)
         ng = support.nginx { nodes = cluster, server = SERVER, http = opts and opts.http,
-            init = opts and opts.init,
+            first = opts and opts.first,
             init_worker = opts and opts.init_worker, shutdown = opts and opts.shutdown }
     end
 
@@ -87,49 +85,27 @@ describe("the reader of a worker", function()
             costs_little(with)
             support.sleep(1)
             costs_little(with)
-            assert.equal(1, count "no timer reads the wake%-up socket")
+            assert.equal(1, count "no timer wakes those who wait")
         end)
 
-        it("no directory for the socket", function()
-            start()
-            assert.is_true(support.sh("rmdir " .. ng.sockets))
+        it("no function of nginx to poll by", function()
+            start { first = "require('ffi').cdef 'intptr_t redlock_ngx_add_event(void *, int, "
+                .. "intptr_t, void (*)(void *)) __asm__(\"none_such\")'" }
             costs_little(with)
         end)
     end)
 
     -- A second after the first attempt, two after the next, and so on up to a minute.
     it("that cannot be had is tried, and logged, less and less often", function()
-        start()
-        assert.is_true(support.sh("rmdir " .. ng.sockets))
+        start { first = "require('ffi').cdef 'intptr_t redlock_ngx_add_event(void *, int, "
+            .. "intptr_t, void (*)(void *)) __asm__(\"getpid\")'" }
         local ends = support.now() + 8
         while support.now() < ends do
             assert.equal("ok", ng:get "/once?wait=5&lease=10")
             support.sleep(0.1)
         end
-        local times = count "no socket below [^\n]*set_socket_dir%(path%)"
+        local times = count "nginx has no connection for it"
         assert.is_true(times >= 2 and times <= 5, times .. " times")
-    end)
-
-    it("has its socket where init_by_lua says, for all clients of the worker", function()
-        start { init = [[
-            local ok, err = pcall(require("redlock.host.nginx").set_socket_dir, "/a\0b")
-            misuse = not ok and err:match "redlock: bad .*"
-            ok, err = pcall(redlock.new, { nodes = nodes, socket_dir = "/tmp" })
-            of_a_client = not ok and err:match "redlock: bad .*"
-        ]] }
-        assert.matches("bad socket_dir: a string without NUL", (ng:get "/misuse"))
-        assert.matches('bad option socket_dir: [^\n]*require%("redlock.host.nginx"%)'
-            .. "%.set_socket_dir%(path%)$", (ng:get "/of_a_client"))
-        local function when()
-            local pipe = io.popen("stat -c %y " .. ng.sockets)
-            local text = pipe:read "*a"
-            pipe:close()
-            return text
-        end
-        local before = when()
-        assert.equal("ok", ng:get "/once?wait=5&lease=10")
-        assert.not_equal(before, when())
-        assert.equal("", ng:complaints())
     end)
 
     describe("when the worker is told to quit", function()

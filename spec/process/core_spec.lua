@@ -127,24 +127,6 @@ describe("the core", function()
         assert.equal(0, tonumber(counters.losses))
     end)
 
-    it("lets nobody else listen to a mailbox that is reached by a path", function()
-        local C, EPERM, ENAMETOOLONG = require("redlock.runtime.ffi").load(), 1, 36
-        local box, path = C.rl_mailbox_open(), ffi.new "char[108]"
-        local dir = support.tmpdir()
-        assert.equal(0, C.rl_mailbox_listen(box, dir, path, 108))
-        local p = support.spawn { "curl", "-sv", "-m", "20", "--unix-socket", ffi.string(path),
-            "http://x/", stderr = "pipe", stdout = "null" }
-        repeat
-            local line = assert(p.stderr:read_line(10))
-        until line:find "Connected" or line:find "Established"      -- in curl 8.17
-        assert.equal(EPERM, C.rl_mailbox_accept(box))
-        assert.is_not.equal(0, p:wait(10))       -- it was hung up on
-        assert.equal("", output("ls", dir))
-        assert.equal(ENAMETOOLONG, C.rl_mailbox_listen(box, ("x"):rep(100), path, 108))
-        assert.is_true(C.rl_mailbox_listen(box, dir .. "/none", path, 108) > 0)
-        C.rl_mailbox_close(box)
-    end)
-
     it("finds nothing in a mailbox that was given back before", function()
         local C = require("redlock.runtime.ffi").load()
         local options = ffi.new("rl_options", { timeout_ms = 100, connect_timeout_ms = 100 })

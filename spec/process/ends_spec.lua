@@ -2,7 +2,7 @@
 local support = require "spec.support"
 
 local CASES = { "exit_before_close", "exit_while_waiting", "exit_while_unsharing",
-    "two_who_wait", "keep_in_a_child", "gone_while_held", "a_sleep_while_unsharing",
+    "two_who_wait", "keep_in_a_child", "a_sleep_while_unsharing",
     "a_resolver_that_hangs", "signals_with_a_handler", "signals_while_forking" }
 
 describe("a process", function()

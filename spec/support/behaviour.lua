@@ -82,27 +82,6 @@ _M.list = {
         assert(client:stats().handed_over > 0)
         assert(client:getLock("c"):isLocked() == false)
     ]] },
-    { "sends together what those begin who are woken together", [[
-        local box, together = client.host.box, 0
-        local holds = client.host.name == "luv" or client.host.name == "cqueues"
-        for _ = 1, holds and 500 or 0 do
-            local done = 0
-            for i = 1, 8 do
-                spawn(function()
-                    local l = client:getLock("together" .. i)
-                    assert(l:tryLock(5, 30))
-                    together = together + (box.holding and 1 or 0)
-                    assert(l:unlock())
-                    done = done + 1
-                end)
-            end
-            while done < 8 do sleep(0.001) end
-            if together > 0 then break end
-        end
-        assert(together > 0 or not holds)
-        sleep(0.001)
-        assert(not box.holding)
-    ]] },
     { "hands nothing on when told so", [[
         local c = new { handover = 0 }
         local done = 0

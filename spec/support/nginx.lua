@@ -85,7 +85,6 @@ http {
         %(count_lines)
         redlock = require "redlock"
         nodes = { %(nodes) }
-        require("redlock.host.nginx").set_socket_dir "%(sockets)"
         client = redlock.new { nodes = nodes, cluster = "spec",
             timeout = 2, connect_timeout = 5%(options) }
         %(init)
@@ -150,7 +149,6 @@ local function write_conf(self)
         code_cache = o.code_cache == false and "off" or "on",
         http = o.http or "",
         nodes = table.concat(uris, ", "),
-        sockets = self.sockets,
         options = o.options and ", " .. o.options or "",
         first = o.first or "",
         init = o.init or "",
@@ -292,9 +290,7 @@ end
 function _M.nginx(opts)
     local self = setmetatable({ opts = opts, dir = scope.tmpdir() }, Nginx)
     self.port = sys.free_port()
-    self.sockets = self.dir .. "/sockets"
-    assert(sys.sh(("mkdir '%s' && chmod 777 '%s' && chmod 711 '%s'"):format(self.sockets,
-        self.sockets, self.dir)))
+    assert(sys.sh(("chmod 711 '%s'"):format(self.dir)))
     write_conf(self)
     return self:start()
 end

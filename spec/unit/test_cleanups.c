@@ -3,6 +3,11 @@
 
 #include "test.h"
 
+void rl_mailbox_ring(rl_mailbox *mailbox)
+{
+    CHECK(!mailbox);
+}
+
 static void are_taken_once(void)
 {
     rl_cleanups *list = rl_cleanups_open(NULL);

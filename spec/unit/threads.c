@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -405,31 +404,8 @@ struct loop {
     rl_client *client;
     rl_mailbox *box;
     int fd;
-    int by_path;                  /* its descriptor is a connection */
     struct dealing dealing[IN_FLIGHT];
 };
-
-static int connect_to(const char *path)
-{
-    struct sockaddr_un un = {.sun_family = AF_UNIX};
-    snprintf(un.sun_path, sizeof(un.sun_path), "%s", path);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    EXPECT(connect(fd, (const struct sockaddr *)&un, sizeof(un)) == 0);
-    return fd;
-}
-
-static void loop_listen(struct loop *l)
-{
-    char path[108];
-    if (!l->by_path) {
-        l->fd = rl_mailbox_fd(l->box);
-        return;
-    }
-    EXPECT(rl_mailbox_listen(l->box, "/tmp", path, sizeof(path)) == 0);
-    l->fd = connect_to(path);
-    EXPECT(rl_mailbox_accept(l->box) == 0);
-    EXPECT(access(path, F_OK) < 0);
-}
 
 static void deal_end(struct dealing *d)
 {
@@ -501,9 +477,9 @@ static void loop_drain(struct loop *l)
 static void loop_turn(struct loop *l)
 {
     struct pollfd p = {.fd = l->fd, .events = POLLIN};
-    char bytes[16];
-    if (poll(&p, 1, 100) > 0 && l->by_path)
-        EXPECT(recv(l->fd, bytes, sizeof(bytes), 0) > 0);
+    poll(&p, 1, 100);
+    if (rng_one_in(&l->rng, 50))
+        pause_ms(40);                    /* the keeper takes its place */
     loop_drain(l);
     if (rng_one_in(&l->rng, 20)) {
         struct dealing *d = &l->dealing[rng_below(&l->rng, IN_FLIGHT)];
@@ -511,20 +487,19 @@ static void loop_turn(struct loop *l)
         while (deal_step(l, d))
             continue;
     }
-    if (l->by_path && rng_one_in(&l->rng, 50)) {
-        close(l->fd);
-        rl_mailbox_hang_up(l->box);
-        loop_listen(l);
+    if (rng_one_in(&l->rng, 50)) {
+        rl_mailbox_unserve(l->box, l->client);
+        EXPECT(rl_mailbox_serve(l->box, l->client) == RL_OK);
     }
 }
 
 static void *run_loop(void *arg)
 {
     struct loop l = {.rng = {this.seed + 3000 + (uint64_t)(intptr_t)arg}};
-    l.by_path = arg != NULL;
     l.client = open_client("loops");
     l.box = rl_mailbox_open();
-    loop_listen(&l);
+    EXPECT(rl_mailbox_serve(l.box, l.client) == RL_OK);
+    l.fd = rl_mailbox_fd(l.box);
     for (int i = 0; i < IN_FLIGHT; i++) {
         while (deal_step(&l, &l.dealing[i]))
             continue;
@@ -533,9 +508,9 @@ static void *run_loop(void *arg)
         loop_turn(&l);
         pause_ms(1);
     }
+    if (arg)
+        rl_mailbox_unserve(l.box, l.client);
     rl_mailbox_close(l.box);
-    if (l.by_path)
-        close(l.fd);
     for (int i = 0; i < IN_FLIGHT; i++)
         deal_end(&l.dealing[i]);
     rl_unshare(l.client, 1);

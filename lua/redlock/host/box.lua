@@ -169,18 +169,9 @@ function Box:free_killed()
     end
 end
 
---- While on, holds back requests, which are sent together when it is turned off.
-function Box:hold_requests(on)
-    self.holding = on
-    for client in pairs(self.clients) do
-        self.C.rl_hold(client.core, on and 1 or 0)
-    end
-end
-
---- Wakes some waiters whose rounds are done; together: holds back what they start, if there are
--- several.
--- @return how many rounds were done; only after 0 does the next one ring the descriptor again
-function Box:take(together)
+--- Wakes some waiters whose rounds are done. What several of them start is sent by the next call.
+-- @return how many rounds were done
+function Box:take()
     local done = self.done
     local n = self.C.rl_mailbox_take(self.mailbox, done, BATCH)
     -- Finds all before it wakes one, which may free another's round, whose address is then reused.
@@ -196,9 +187,6 @@ function Box:take(together)
                 found[#found + 1], found[#found + 2] = w, done[i].outcome
             end
         end
-    end
-    if together and found and #found > 2 then
-        self:hold_requests(true)
     end
     for i = 1, found and #found or 0, 2 do
         wake(self, found[i], found[i + 1])
@@ -238,14 +226,11 @@ end
 -- let_run() returns when several woken waiters have run; nil: wake() runs them at once.
 function Box:drain(let_run)
     repeat
-        local n = self:take(true)
-    until n == 0
-    if self.holding then
-        if let_run then
+        local n = self:take()
+        if n > 1 and let_run then
             let_run()
         end
-        self:hold_requests(false)
-    end
+    until n < 2
     return self:look()
 end
 
@@ -367,7 +352,6 @@ function _M.new(host)
         pool = {},               -- waiters to reuse
         woken = {},              -- waiters that may not have run yet ...
         wakes = 0,               -- ... and how many were woken so far
-        holding = false,         -- whether it holds requests back
         gone = {},               -- ended owners whose holds may not be released yet
         tasks = setmetatable({}, { __mode = "k" }),      -- coroutine -> its future
         clients = setmetatable({}, { __mode = "k" }),    -- those that are open

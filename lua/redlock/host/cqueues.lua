@@ -46,15 +46,12 @@ end
 
 -- waiter: will be suspended next, and may be made the listener; nil: nobody will be.
 ensure_listener = function(box, waiter)
-    local controller = cqueues.running()
+    local controller, is_direct = cqueues.running()
     if not controller or listening[controller] then
         return               -- outside of all controllers nobody can wait
     end
     listening[controller] = true
-    if box.holding then
-        box:hold_requests(false)     -- a listener was stopped while it held requests back
-    end
-    if waiter then
+    if waiter and is_direct then     -- others may resume a coroutine of their own, or never
         waiter.must_listen = true
     else
         controller:wrap(listen, box)

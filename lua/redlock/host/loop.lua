@@ -1,8 +1,9 @@
 --- What hosts of event loops share: a waiting coroutine is suspended, and the loop wakes it when
 -- its round is done.
 --
--- The core's thread puts finished rounds into a mailbox and rings a descriptor, which the loop
--- polls. redlock.LoopDefinition (types/) documents what new() takes. Besides:
+-- The loop polls the descriptor of a mailbox, and so turns the cores of its clients, which put
+-- finished rounds into the mailbox. redlock.LoopDefinition (types/) documents what new() takes.
+-- Besides:
 --   suspend(waiter)  is called again if it returned early. The waiter is the host's to write into,
 --                    and is reused: it must not keep a reference to the coroutine, which could not
 --                    be collected after its end, and would keep its locks.
@@ -47,7 +48,7 @@ local function accept(opts)
     end
 end
 
--- The core's thread polls by itself.
+-- The loop polls, or the core's thread.
 local function poll_at()
     return huge
 end
@@ -58,7 +59,8 @@ local function add_clients(host, box)
         if not box:is_ready() then
             return nil, "out of memory"
         end
-        local core, why = cores.share(key(), settings, nodes, #client.options.nodes)
+        local core, why = cores.share(key(), settings, nodes, #client.options.nodes,
+            box.mailbox)
         box.clients[client] = core and true
         return core, why
     end
@@ -69,7 +71,7 @@ local function add_clients(host, box)
             pcall(cores.await_answers, client)       -- or the core would, and stop the loop
         end
         box.clients[client] = nil
-        cores.leave(client.core, waits)
+        cores.leave(client.core, box.mailbox, waits)
     end
 end
 

@@ -1,16 +1,16 @@
 --- Host for OpenResty and nginx with the Lua module: a request that waits yields.
 --
--- One timer in each worker reads the wake-up socket and posts a semaphore for each waiter. It runs
--- only while somebody waits: a timer that reads for ever would keep an old worker alive after a
--- reload. Without it one of the waiters polls for all.
+-- nginx polls the mailbox's descriptor, as it does its channel to the master, and so turns the
+-- cores. One timer in each worker, the reader, waits for the mailbox's bell and posts a semaphore
+-- for each waiter. It runs only while somebody waits: a timer that waits for ever would keep an old
+-- worker alive after a reload. Without it one of the waiters polls for all.
 
 local ffi = require "ffi"
 local finalizers = require "redlock.runtime.finalizers"
 local loop = require "redlock.host.loop"
-local validate = require "redlock.runtime.validate"
 
-local assert, error, ipairs, next, pairs, pcall, tonumber, tostring =
-    assert, error, ipairs, next, pairs, pcall, tonumber, tostring
+local error, ipairs, next, pairs, pcall, tonumber, tostring =
+    error, ipairs, next, pairs, pcall, tonumber, tostring
 local ceil, min = math.ceil, math.min
 local clock = os.clock        -- processor time: while it does not run, others may
 local ngx = ngx
@@ -23,7 +23,6 @@ end
 local nginx_end = require "redlock.host.nginx_end"
 local owners = require "redlock.host.nginx_owner"
 
-local MAX_DIR = 80            -- a path of a socket has 107 bytes at most
 local IDLE_MS = 1000          -- the reader ends after this long without a waiter
 -- While something is held, the collector gets STOP_S of processor time every CALM_MS: it finishes
 -- at once in a small worker, and never stops a large one for long. A waiter whose name another
@@ -82,28 +81,47 @@ end
 
 -- ---- the reader ------------------------------------------------------------------
 
-local path_buf
-local socket_dir = "/tmp"
+-- From ngx_channel.h, ngx_cycle.h and the Lua modules, under our own names.
+local DECLARATIONS = [[
+    intptr_t redlock_ngx_add_event(void *cycle, int fd, intptr_t events, void (*ready)(void *))
+        __asm__("ngx_add_channel_event");
+    extern void *redlock_ngx_cycle __asm__("ngx_cycle");
+    int redlock_ngx_sema_post(void *semaphore, int n) __asm__("ngx_%s_lua_ffi_sema_post");
+    void redlock_ngx_sema_gc(void *semaphore) __asm__("ngx_%s_lua_ffi_sema_gc");
+]]
+ffi.cdef(DECLARATIONS:format(ngx.config.subsystem, ngx.config.subsystem))
+local add_event, post
+local able = pcall(function()      -- false: this nginx does not poll for us; nil: not tried yet
+    add_event, post = ffi.C.redlock_ngx_add_event, ffi.C.redlock_ngx_sema_post
+    return ffi.C.redlock_ngx_cycle
+end) and nil
+local bell                    -- posted when the mailbox has something
 
--- @return a connection to the mailbox; or nil and why
+-- Has the mailbox ring the bell.
+-- @return false: this nginx does not poll for us
 local function connect(box)
-    path_buf = path_buf or ffi.new "char[108]"
-    local errno = box.C.rl_mailbox_listen(box.mailbox, socket_dir, path_buf, 108)
-    if errno ~= 0 then
-        return nil, "no socket below " .. socket_dir .. " (errno " .. errno .. "); name another "
-            .. 'directory in init_by_lua: require("redlock.host.nginx").set_socket_dir(path)'
+    local C, mailbox = box.C, box.mailbox
+    if not bell then
+        bell = semaphore.new(0)
+        ffi.gc(bell.sem, function(sem)     -- a later finalizer of ours must not ring it
+            C.rl_mailbox_post(mailbox, nil, nil)
+            ffi.C.redlock_ngx_sema_gc(sem)
+        end)
     end
-    local sock = ngx.socket.tcp()
-    sock:settimeouts(1000, 1000, LONG_S * 1000)
-    local ok, err = sock:connect("unix:" .. ffi.string(path_buf))
-    errno = box.C.rl_mailbox_accept(box.mailbox)
-    if not ok or errno ~= 0 then
-        return nil, "no connection to the wake-up socket: " .. (err or "errno " .. errno)
+    if C.rl_mailbox_host(mailbox, add_event, ffi.C.redlock_ngx_cycle) ~= 0 then
+        error("nginx has no connection for it (worker_connections)", 0)
     end
-    return sock
+    if able == nil then
+        C.rl_mailbox_ring(mailbox)     -- by way of nginx
+    end
+    C.rl_mailbox_post(mailbox, post, bell.sem)
+    if able == nil then
+        able = bell:wait(LATE_MS / 1000) or false
+    end
+    return able
 end
 
--- Lets the mailbox ring after `ms`. (nginx would log each read that times out as an error.)
+-- Lets the mailbox ring after `ms`.
 -- @return a round, or nil: no client is open
 local function ring_later(box, ms)
     local client = next(box.clients)
@@ -182,20 +200,6 @@ local function let_run(box, fence)
     end
 end
 
--- Like let_run(), and sends together what they start.
-local function run_together(box, fence)
-    local woken = #box.woken
-    if woken == 0 then
-        return
-    elseif woken > 1 then
-        box:hold_requests(true)
-    end
-    let_run(box, fence)
-    if woken > 1 then
-        box:hold_requests(false)
-    end
-end
-
 -- ---- what is due at a time -------------------------------------------------------
 
 -- nginx drops a due timer if too many run: then the reader does its work.
@@ -264,7 +268,9 @@ end
 local function turn(box, fence)
     local ends = now_ms(box) + TURN_MS
     while box:take() > 0 do
-        run_together(box, fence)
+        if #box.woken > 0 then
+            let_run(box, fence)
+        end
         if now_ms(box) >= ends then
             box.C.rl_mailbox_ring(box.mailbox)     -- to be read again after the other events
             break
@@ -293,25 +299,26 @@ end
 
 -- Reads until nobody waits and nothing is held.
 local function read(box)
-    local sock = assert(connect(box))
+    if not connect(box) then
+        return
+    end
     local fence = new_fence()
     reader.connected, poller.since = true, nil
-    local bell, waits, used = ring_later(box, CALM_MS), -1, 0
+    local alarm, waits, used = ring_later(box, CALM_MS), -1, 0
     repeat
         local waiting = turn(box, fence)
-        if bell and box.C.rl_round_outcome(bell) ~= 0 then
+        if alarm and box.C.rl_round_outcome(alarm) ~= 0 then
             local now = now_ms(box)
             if waiting > 0 or box.waits ~= waits then
                 waits, used = box.waits, now
             end
             -- Also while others wait: perhaps for a dead one.
             local ms = look_for_dead(box) or now - used < IDLE_MS and CALM_MS
-            bell = ms and ring_later(box, ms)
+            alarm = ms and ring_later(box, ms)
         end
-    until box.count == 0 and not next(deferred) and (waiting == 0 and not bell or is_over(box))
-        or not sock:receiveany(64)
+    until box.count == 0 and not next(deferred) and (waiting == 0 and not alarm or is_over(box))
+        or not bell:wait(LONG_S)
     end_fence(fence)
-    sock:close()
 end
 
 local listen
@@ -323,8 +330,7 @@ local function run(_, box)
     reader.running = true
     local ok, err = pcall(read, box)
     reader.running, reader.connected, reader.starting = false, false, 0
-    box.C.rl_mailbox_hang_up(box.mailbox)
-    box:hold_requests(false)
+    box.C.rl_mailbox_post(box.mailbox, nil, nil)
     do_what_is_due(box, true)
     if ok then
         reader.again, reader.pause = 0, RETRY_MS
@@ -344,7 +350,7 @@ end
 
 function listen(box)
     -- It reads in any case if somebody wants to hear of a loss.
-    if reader.running or too_late() and not box:is_listened_to() then
+    if reader.running or able == false or too_late() and not box:is_listened_to() then
         return
     end
     local now = now_ms(box)
@@ -368,8 +374,9 @@ local function poll(w)
     poller.since = poller.since or now_ms(box)
     if not warned and not too_late() and now_ms(box) - poller.since > LATE_MS then
         warned = true
-        log("no timer reads the wake-up socket (is lua_max_running_timers reached?): "
-            .. "waiting costs up to 1 ms more until one does")
+        log((able == false and "this nginx does not poll for the library"
+            or "no timer wakes those who wait (is lua_max_running_timers reached?)")
+            .. ": waiting costs up to 1 ms more")
     end
     local fence
     while not w.outcome and not reader.connected do
@@ -378,7 +385,8 @@ local function poll(w)
             poller.waiter, poller.at = w, now
             w.sem:wait(POLL_S)       -- no sleep: the reader may wake it
             poller.at = now_ms(box)
-            box:drain()
+            repeat until box:take() == 0     -- or the bell would stay silent
+            box:look()
             if #box.woken > 0 and not w.outcome then
                 fence = fence or new_fence()
                 let_run(box, fence)
@@ -472,11 +480,6 @@ host = loop.new {
     warn = warn,
 
     remind = remind,
-
-    -- Where workers make the private directories of their wake-up sockets, from the next one on.
-    set_socket_dir = function(path)
-        socket_dir = validate.text("socket_dir", path, MAX_DIR)
-    end,
 }
 
 nginx_end.ring(function() return host.box.mailbox end)

@@ -29,15 +29,22 @@ function _M.close(core)
     rounds.load().rl_close(ffi.gc(core, nil))
 end
 
-local function forget(core)
-    rounds.load().rl_unshare(core, 0)
+local function unshare(core, mailbox, close)
+    local C = rounds.load()
+    C.rl_mailbox_unserve(mailbox, core)
+    C.rl_unshare(core, close)
 end
 
---- Like open(), for a core that all callers with the same key share. key: a string with all that
--- the core is opened with.
-function _M.share(key, settings, nodes, n)
+--- Like open(), for a core that all callers with the same key share, and that the loop which polls
+-- the mailbox turns. key: a string with all that the core is opened with.
+function _M.share(key, settings, nodes, n, mailbox)
     local C, text = rounds.load(), ffi.new("char[?]", MAX_TEXT)
-    return kept(C.rl_share(key, #key, settings, nodes, n, text, MAX_TEXT), forget, text)
+    local core = C.rl_share(key, #key, settings, nodes, n, text, MAX_TEXT)
+    if core ~= nil and C.rl_mailbox_serve(mailbox, core) ~= 0 then
+        C.rl_unshare(core, 0)
+        return nil, "out of memory"
+    end
+    return kept(core, function(c) unshare(c, mailbox, 0) end, text)
 end
 
 --- Waits until leave() would not have to wait for answers, which would stop the loop; 50 ms at
@@ -53,8 +60,8 @@ end
 
 --- Stops using a shared core. waits: its last user closes it; else its thread does, some seconds
 -- later.
-function _M.leave(core, waits)
-    rounds.load().rl_unshare(ffi.gc(core, nil), waits and 1 or 0)
+function _M.leave(core, mailbox, waits)
+    unshare(ffi.gc(core, nil), mailbox, waits and 1 or 0)
 end
 
 --- Changes the credentials that the next connections of node i (from 1) use. user may be nil.

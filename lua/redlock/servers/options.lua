@@ -325,10 +325,6 @@ function _M.new(opts)
         bad("options", "a table is needed: redlock.new { nodes = { \"redis://...\" } }; "
             .. COMMAND)
     end
-    if opts.socket_dir ~= nil then
-        bad("option socket_dir", "it is one for all workers of nginx; in init_by_lua: "
-            .. 'require("redlock.host.nginx").set_socket_dir(path)')
-    end
     local known = { nodes = true }
     local o = {}
     for _, row in ipairs(_M.rows) do
