@@ -11,7 +11,8 @@
 
 enum {
     SHOWN = 160,                  /* a list of servers in a message is cut to this many bytes */
-    LATE_MS = 5000                /* the last count, and the question about floors, take less */
+    LATE_MS = 5000,               /* the last count, and the question about floors, take less */
+    SOON_MS = 250                 /* how long that is said to take still */
 };
 
 /* ---- the cluster of a node ---- */
@@ -113,7 +114,7 @@ static int64_t node_left_ms(const struct core *core, int i, int64_t now_ms)
     if (g->state == RL_GUARD_QUARANTINED) {
         int64_t quarantine_ms = quarantine_left_ms(core, g, now_ms);
         if (quarantine_ms <= 0 && quarantine_ms > -LATE_MS)
-            quarantine_ms = 1;    /* it is being admitted */
+            quarantine_ms = SOON_MS;    /* it is being admitted */
         left_ms = quarantine_ms > left_ms ? quarantine_ms : left_ms;
     }
     return g->state >= RL_GUARD_DISAGREES ? -1 : left_ms;
