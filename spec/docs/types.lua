@@ -1,19 +1,22 @@
--- `make types`: writes into lua/redlock/types.lua what stands elsewhere, once: the options
--- (options.rows) and the codes of servers (node_codes). types_spec fails where it was forgotten.
+-- `make types`: writes what stands elsewhere, once: into lua/redlock/types.lua the options
+-- (options.rows) and the codes of servers (node_codes), and into the page of the options their
+-- defaults and descriptions. types_spec fails where it was forgotten.
 local node_codes = require "redlock.runtime.node_codes"
 local options = require "redlock.servers.options"
 
-local FILE = "lua/redlock/types.lua"
+local FILE, PAGE = "lua/redlock/types.lua", "examples/options/README.md"
 
 local _M = {}
+
+local function default(row)
+    return type(row.default) == "string" and ("%q"):format(row.default) or tostring(row.default)
+end
 
 local function fields()
     local lines = {}
     for i, row in ipairs(options.rows) do
-        local default = type(row.default) == "string" and ("%q"):format(row.default)
-            or tostring(row.default)
         lines[i] = ("---@field %s? %s  %s (default %s)\n"):format(row.name, row.type, row.text,
-            default)
+            default(row))
     end
     return table.concat(lines)
 end
@@ -36,22 +39,37 @@ local function replace(text, line, kind, lines)
     return text:sub(1, at) .. lines .. text:sub(to + 1)
 end
 
---- @return the text of the file as it is, and as it should be
-function _M.texts()
-    local file = assert(io.open(FILE))
-    local is = file:read "*a"
+local function read(path)
+    local file = assert(io.open(path))
+    local text = file:read "*a"
     file:close()
-    local nodes = is:match "\n(%-%-%-@field nodes [^\n]*)\n"
-    local should = replace(is, nodes, "%-%-%-@field", fields())
-    return is, replace(should, "---@alias redlock.NodeCode", "%-%-%-|", codes())
+    return text
 end
 
---- Writes it.
+--- @return a list of files: path, the text as it is, and as it should be
+function _M.texts()
+    local is, page = read(FILE), read(PAGE)
+    local nodes = is:match "\n(%-%-%-@field nodes [^\n]*)\n"
+    local should = replace(is, nodes, "%-%-%-@field", fields())
+    local list = { { FILE, is, replace(should, "---@alias redlock.NodeCode", "%-%-%-|", codes()) },
+        { PAGE, page, page } }
+    for _, row in ipairs(options.rows) do
+        local cells = ("\n| `%s` | `%s` | %s |"):format(row.name, default(row), row.text)
+        local text, n = list[2][3]:gsub("\n| `" .. row.name .. "` |[^|]*|[^|]*|",
+            function() return cells end)
+        list[2][3] = text
+        assert(n == 1, row.name .. " has no row of its own in " .. PAGE)
+    end
+    return list
+end
+
+--- Writes them.
 function _M.write()
-    local _, text = _M.texts()
-    local file = assert(io.open(FILE, "w"))
-    file:write(text)
-    file:close()
+    for _, f in ipairs(_M.texts()) do
+        local file = assert(io.open(f[1], "w"))
+        file:write(f[3])
+        file:close()
+    end
 end
 
 return _M

@@ -7,9 +7,10 @@ local redlock = require "redlock"
 local support = require "spec.support"
 local sys = require "spec.support.sys"
 
--- Pages whose snippets have specs of their own: readme_spec, operations_spec, testing/page_spec.
+-- Pages whose snippets have specs of their own: readme_spec, operations_spec, testing/page_spec,
+-- three_servers_spec.
 local ELSEWHERE = { ["README.md"] = true, ["examples/operations/README.md"] = true,
-    ["examples/testing/README.md"] = true }
+    ["examples/testing/README.md"] = true, ["examples/three-servers/README.md"] = true }
 
 -- Pages that begin with what needs more: certificates, a client of Redis, nginx, no server at all.
 local NOT_PASTED = { ["examples/access/README.md"] = true, ["examples/fencing/README.md"] = true,
@@ -45,6 +46,20 @@ describe("the pages", function()
             end
         end
         assert.is_true(n > 100, n)
+    end)
+
+    it("name what make can make", function()
+        local n = 0
+        for _, path in ipairs(pages.list) do
+            for target in pages.text(path):gmatch "[`\n]make ([%l-]+)" do
+                assert.is_true(pages.is_target(target), path .. ": " .. target)
+                n = n + 1
+            end
+            for rockspec in pages.text(path):gmatch "rockspec/[%w-]+%.rockspec" do
+                assert.is_string(pages.text(rockspec))
+            end
+        end
+        assert.is_true(n > 20, n)
     end)
 
     it("say in the same words what becomes of whatever may outlive max_lease", function()
