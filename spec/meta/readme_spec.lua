@@ -154,11 +154,25 @@ describe("the recorded numbers", function()
     end)
 end)
 
-describe("the README's picture", function()
-    local svg = pages.text(assert(README:match "!%[[^%]]*%]%((%S+)%)"))
-    it("says in words what it shows, and shows what it says", function()
-        assert.matches("<desc id=\"story\">[^<]+</desc>", svg)
+describe("the pictures", function()
+    it("say in words what they show, and show what they say", function()
+        local svg = pages.text "examples/redlock.svg"
         assert.equal(5, select(2, svg:gsub(">server %d<", "")))
         assert.equal(3, select(2, svg:gsub(">yes<", "")))
+        svg = pages.text "examples/locks/acquire.svg"
+        assert.equal(3, select(2, svg:gsub(">server %d: ", "")))
+        assert.equal(2, select(2, svg:gsub(">yes<", "")))
+    end)
+
+    -- On a telephone, which shows it 343 px wide, its letters have 12 px.
+    it("can be read on a telephone, by day and by night", function()
+        for _, path in ipairs { "examples/redlock.svg", "examples/locks/acquire.svg" } do
+            local svg = pages.text(path)
+            assert.matches("<desc id=\"story\">[^<]+</desc>", svg)
+            assert.matches("prefers%-color%-scheme: dark", svg)
+        end
+        local svg = pages.text "examples/locks/acquire.svg"
+        local width, size = svg:match 'viewBox="0 0 (%d+) %d+".- font%-size="(%d+)"'
+        assert.is_true(size * 343 / width >= 12)
     end)
 end)
