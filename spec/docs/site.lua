@@ -6,6 +6,7 @@ local pages = require "spec.support.pages"
 local sys = require "spec.support.sys"
 
 local DIR, REFERENCE = assert(arg[1]), assert(arg[2])
+local SITE = sys.realpath "examples/site"
 local LANGUAGES = { lua = "lua", c = "c", sh = "sh", conf = "nginx", yml = "yaml", yaml = "yaml",
     service = "ini", timer = "ini" }
 
@@ -101,14 +102,28 @@ local function add_reference()
     end
 end
 
--- README's table of pages is the site's navigation.
+-- README's table of pages is the site's navigation, with the parts of the reference, and the pages
+-- that only other pages lead to.
 local function navigation()
-    local lines = { "nav:", "  - redlock: README.md" }
+    local lines, listed = { "nav:", "  - redlock: README.md" }, { ["README.md"] = true }
+    local function entry(name, place)
+        lines[#lines + 1], listed[place] = ("    - %q: %s"):format(name, place), true
+    end
     for title, links in pages.text("README.md"):match "\n## Pages\n(.*)"
         :gmatch "\n| (%l[^|]*) | ([^\n]*) |" do
         lines[#lines + 1] = ("  - %s:"):format(title)
         for name, path in links:gmatch "%[([^%]]+)%]%(([^)]+)%)" do
-            lines[#lines + 1] = ("    - %q: %s"):format(name, place_of(path))
+            entry(name, place_of(path))
+        end
+    end
+    lines[#lines + 1] = "  - reference:"
+    for _, path in ipairs(files_of("cd " .. REFERENCE .. " && ls modules/*.html")) do
+        entry(path:match "([%w_.]+)%.html$", "reference/" .. path:gsub("html$", "md"))
+    end
+    lines[#lines + 1] = "  - tests:"
+    for _, path in ipairs(files_of "ls spec/*/README.md") do
+        if done[path] and not listed[path] then
+            entry(path:match "/(%w+)/", path)
         end
     end
     return table.concat(lines, "\n")
@@ -117,5 +132,5 @@ end
 add "README.md"
 add_reference()
 write("extra.css", pages.text "examples/site/extra.css")
-sys.write_file(DIR .. "/mkdocs.yml", ("INHERIT: %s\ndocs_dir: docs\nsite_dir: ../site\n%s\n")
-    :format(sys.realpath "examples/site/mkdocs.yml", navigation()))
+sys.write_file(DIR .. "/mkdocs.yml", ("INHERIT: %s/mkdocs.yml\nhooks: [%s/toc.py]\ndocs_dir: docs\n"
+    .. "site_dir: ../site\n%s\n"):format(SITE, SITE, navigation()))

@@ -8,6 +8,10 @@ local sys = require "spec.support.sys"
 local MISSING = not sys.sh "command -v mkdocs > /dev/null"
     and "mkdocs is missing (Debian's mkdocs and mkdocs-material)"
 
+-- How many blocks of code are wider than what is shown of them.
+local CLIPPED = [[Array.from(document.querySelectorAll("pre, pre > code")).filter(
+    e => e.scrollWidth > e.clientWidth + 1).length]]
+
 describe("make site", function()
     local dir, html = nil, {}
 
@@ -33,6 +37,13 @@ describe("make site", function()
             assert.truthy(html[path], path)
         end
         assert.matches("tryLock", html["reference/modules/lock.html"])
+        for _, page in ipairs { "spec/SAFETY", "spec/ATTACKS", "spec/bench/index", "spec/sim/index",
+            "examples/gateway/index", "examples/faq/index", "reference/modules/lock" } do
+            assert.truthy(html["index.html"]:find(('href="%s.html"'):format(page), 1, true), page)
+        end
+        -- The table of contents.
+        assert.matches('href="#Lock:tryLock" class="md%-nav__link"',
+            html["reference/modules/lock.html"])
     end)
 
     it("has no dead links, and loads nothing from elsewhere", function()
@@ -90,6 +101,8 @@ describe("make site", function()
                 browser:open(root .. path)
                 local is = browser:eval "document.documentElement.scrollWidth"
                 assert.is_true(is <= width, ("%s at %d: %d"):format(path, width, is))
+                is = browser:eval(CLIPPED)
+                assert.is_true(width < 1280 or is == 0, ("%s clips code: %d"):format(path, is))
             end
         end
         browser:open(root .. "index.html?q=quarantine")
