@@ -76,7 +76,7 @@ WORLD_OBJ = $(IN_WORLD:c/%.c=$(BUILD)/obj/%.o)
 WORLD = $(BUILD)/redlock/world-$(ABI).so
 
 .PHONY: all
-all: $(BUILD)/redlock/core.so $(WORLD) $(BUILD)/redlock/cdef.lua ## the core, below build/
+all: $(BUILD)/redlock/core.so $(WORLD) $(BUILD)/redlock/cdef.lua ## build the core, below build/
 
 # Compiled anew when one of the settings above changes.
 .PHONY: always
@@ -112,9 +112,9 @@ $(BUILD)/redlock/cdef.lua: c/redlock.h c/world/world.h $(BUILD)/flags
 # ---- installing --------------------------------------------------------------------
 
 .PHONY: install install-lua install-c
-install: install-lua install-c install-doc ## below PREFIX (/usr/local), and DESTDIR before that
+install: install-lua install-c install-doc ## install all below PREFIX (/usr/local); DESTDIR= stages it
 
-install-lua: all ## the Lua modules with their core, and the command
+install-lua: all ## install only the Lua modules, core and command
 	find lua -name '*.lua' | while read -r f; do \
 	    install -D -m 644 $$f "$(DESTDIR)$(LUADIR)/$${f#lua/}" || exit 1; done
 	install -D -m 644 $(BUILD)/redlock/cdef.lua "$(DESTDIR)$(LUADIR)/redlock/cdef.lua"
@@ -122,7 +122,7 @@ install-lua: all ## the Lua modules with their core, and the command
 	install -D -m 755 $(WORLD) "$(DESTDIR)$(LIBDIR)/redlock/world-$(ABI).so"
 	install -D -m 755 lua/redlock/cli/redlock "$(DESTDIR)$(BINDIR)/redlock"
 
-install-c: all ## redlock.h, the library for C, and its pkg-config file
+install-c: all ## install only redlock.h, the C library and redlock.pc
 	install -D -m 644 c/redlock.h "$(DESTDIR)$(INCDIR)/redlock.h"
 	install -D -m 755 $(CORE) "$(DESTDIR)$(CLIBDIR)/libredlock.so.$(ABI)"
 	ln -sf libredlock.so.$(ABI) "$(DESTDIR)$(CLIBDIR)/libredlock.so"
@@ -135,7 +135,7 @@ install-doc:
 	install -D -m 644 LICENSE "$(DESTDIR)$(DOCDIR)/LICENSE"
 
 .PHONY: uninstall
-uninstall: ## what was installed goes; with the PREFIX and DESTDIR it was installed with
+uninstall: ## remove what was installed; same PREFIX and DESTDIR
 	rm -rf "$(DESTDIR)$(LUADIR)/redlock" "$(DESTDIR)$(LIBDIR)/redlock" "$(DESTDIR)$(DOCDIR)"
 	rm -f "$(DESTDIR)$(BINDIR)/redlock" "$(DESTDIR)$(INCDIR)/redlock.h" \
 	    "$(DESTDIR)$(CLIBDIR)/pkgconfig/redlock.pc" "$(DESTDIR)$(CLIBDIR)"/libredlock.so*
@@ -149,7 +149,7 @@ help: ## this list
 	    awk -F '\t' '{ printf "  make %-14s %s\n", $$1, $$2 }'
 
 .PHONY: clean
-clean: ## build/ goes
+clean: ## remove build/
 	rm -rf $(BUILD)
 
 # What each object was made of.

@@ -1,13 +1,13 @@
--- What the library is for, in ten seconds: two processes contend for one lock on five
--- servers, and one server is killed in the middle. Run it with `make demo`.
+-- The library in ten seconds: two processes contend for one lock on five servers, and one server is
+-- killed in the middle. Run it with `make demo`.
 
 local support = require "spec.support"
 
 local SECONDS, HOLD_MS = 3, 20      -- per phase; how long each holds the lock
 local START = support.now()
 
--- One contender. It tells what it does on its standard output, and writes down when it
--- came and went in a file that both share.
+-- One contender. It prints what it does, and records when it acquired and released the lock
+-- in a file that both share.
 local WORKER = [[
 local support = require "spec.support"
 local redlock = require "redlock"

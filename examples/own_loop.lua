@@ -1,4 +1,4 @@
--- A host for an event loop of one's own: here a small one around poll(2).
+-- A host for your own event loop: here a small loop around poll(2).
 --
 --     luajit examples/own_loop.lua redis://127.0.0.1:6379 ...
 --

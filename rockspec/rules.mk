@@ -9,19 +9,19 @@ SHOWN    = $(BUILD)/shown
 install: install-shown install-pages
 uninstall: uninstall-shown
 
-# README and what it leads to.
+# README and the pages that it links to.
 PAGES = README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md spec/SAFETY.md spec/ATTACKS.md \
         spec/bench/README.md spec/bench/cycle.svg
 
 .PHONY: install-pages
-install-pages: ## README, the pages and the examples
+install-pages: ## install only README, the pages and the examples
 	find $(PAGES) examples -type f | while read -r f; do \
 	    install -D -m 644 $$f "$(DESTDIR)$(DOCDIR)/$$f" || exit 1; done
 	ln -sfnr "$(DESTDIR)$(LUADIR)" "$(DESTDIR)$(DOCDIR)/lua"
 
 # Of the table that --help is made of, and of the page on errors.
 .PHONY: install-shown
-install-shown: ## the manual page of the command, and what shells complete
+install-shown: ## install only man page and shell completions
 	@mkdir -p $(SHOWN)
 	$(LUAJIT) rockspec/man $(SHOWN)/redlock.1
 	for shell in bash zsh fish; do \
@@ -52,7 +52,7 @@ EPOCH = $(shell git log -1 --format=%ct 2> /dev/null || stat -c %Y Makefile)
 
 # What git has, with changes; in an archive all but what was built. The same bytes each time.
 .PHONY: dist
-dist: ## build/dist/: a source archive and its rockspec; DIST_URL=where it will be found
+dist: ## build/dist/: source archive and rockspec; DIST_URL=address
 	@mkdir -p $(DIST)
 	if [ -e .git ]; then git ls-files -co --exclude-standard > $(DIST)/files || { \
 	    echo "There is no list of files: git is needed here, and must take this folder" >&2; exit 1; }; \
@@ -67,13 +67,12 @@ dist: ## build/dist/: a source archive and its rockspec; DIST_URL=where it will 
 	    $(if $(HOMEPAGE),-e 's|^    license =|    homepage = "$(HOMEPAGE)"$(comma)\n&|') \
 	    rockspec/redlock-dev-1.rockspec > $(DIST)/redlock-$(ROCK).rockspec
 
-# Who is responsible for the package: the author of the last change, or without a repository whoever
-# makes it.
+# The package's maintainer: the author of the last commit, or without a repository the user who builds it.
 MAINTAINER ?= $(shell git log -1 --format='%an <%ae>' 2> /dev/null || \
     echo "$$(id -un) <$$(id -un)@$$(uname -n)>")
 
 .PHONY: deb
-deb: dist ## build/deb/: packages for Debian, redlock and lua-redlock
+deb: dist ## build/deb/: Debian packages
 	@spec/setup release
 	rm -rf $(BUILD)/deb
 	mkdir -p $(BUILD)/deb
@@ -86,14 +85,14 @@ deb: dist ## build/deb/: packages for Debian, redlock and lua-redlock
 	    dpkg-buildpackage -b -us -uc
 
 .PHONY: sbom
-sbom: dist ## build/dist/: what is in the archive, as SPDX 2.3
+sbom: dist ## build/dist/: a list of what is in the archive (SPDX 2.3)
 	rockspec/sbom $(DIST)/$(NAME).tar.gz > $(DIST)/$(NAME).spdx
 
 # The same bytes each time, for the same compiler and libraries.
 RELEASE = $(BUILD)/release
 
 .PHONY: release
-release: deb sbom ## build/release/: archive, rocks, packages and SBOM, with SHA256SUMS
+release: deb sbom ## build/release/: archive, rocks, packages, SBOM
 	rm -rf $(RELEASE)
 	mkdir -p $(RELEASE)
 	cp $(DIST)/$(NAME).tar.gz $(DIST)/redlock-$(ROCK).rockspec $(DIST)/$(NAME).spdx \

@@ -95,13 +95,13 @@ asan-core: $(ASAN_CORE)
 threads: $(addprefix $(TOOLS)/,threads-tsan threads-asan refused refused-asan ends ends-tsan)
 
 .PHONY: check
-check: ## a minute, between two edits: unit tests, 2,000 schedules; SPEC="files"
+check: ## quick tests, a minute; SPEC="files"
 	@spec/setup test
 	@$(MAKE) --no-print-directory -s -j$$(nproc) all tools $(TOOLS)/floor $(TOOLS)/unit sim-core
 	@spec/run check
 
 .PHONY: test
-test: ## unit tests, specs against real servers, simulator, mutants, models; ten minutes
+test: ## all tests, ten minutes; must pass before a change lands
 	@spec/setup test
 	@$(MAKE) --no-print-directory -j$$(nproc) all tools $(TOOLS)/floor $(TOOLS)/unit \
 	    $(TOOLS)/unit-sanitized threads asan-core fuzzers sim-core
@@ -110,15 +110,15 @@ test: ## unit tests, specs against real servers, simulator, mutants, models; ten
 # ---- compilers, releases of Debian, servers ------------------------------------------
 
 .PHONY: compilers
-compilers: ## with each compiler that is here, at each level, in each dialect
+compilers: ## build with each installed compiler, at each level
 	@spec/compilers $(COMPILERS)
 
 .PHONY: matrix
-matrix: ## in clean Debian releases, with their servers; ROWS="trixie sid"
+matrix: ## run the specs in clean Debian releases; ROWS="trixie sid"
 	@spec/matrix/run $(ROWS)
 
 .PHONY: nightly
-nightly: ## what takes hours, and one table of it; NIGHTLY=short: a tenth of each
+nightly: ## the long tests, with one summary table; NIGHTLY=short
 	@spec/nightly
 
 # ---- coverage ----------------------------------------------------------------------
@@ -156,7 +156,7 @@ $(COVER)/redlock/world-$(ABI).so: $(COVER)/sim/redlock/core-$(ABI).so
 	ln -sf ../sim/redlock/core-$(ABI).so $@
 
 .PHONY: coverage
-coverage: ## lines of c/ and lua/ that no test runs; twenty minutes
+coverage: ## list the lines that no test runs; twenty minutes
 	@spec/setup test
 	@$(MAKE) --no-print-directory -s all tools sim-core
 	@$(MAKE) --no-print-directory -s $(COVER_CORE) $(COVER)/unit $(COVER)/threads \
@@ -184,7 +184,7 @@ $(BUILD)/fuzz/lua: spec/fuzz/lua.c spec/fuzz/fuzz.h
 
 .PHONY: fuzzers fuzz
 fuzzers: all tools asan-core $(FUZZERS)
-fuzz: ## servers' answers, users' calls, arguments; T=seconds each (30)
+fuzz: ## fuzz replies, calls and arguments; T=seconds each (30)
 	@spec/setup test
 	@$(MAKE) --no-print-directory -s fuzzers
 	@spec/fuzz/run $(or $(T),30)
@@ -203,7 +203,7 @@ $(SIM_CORE): $(WORLD)
 sim-core: $(SIM_CORE) $(BUILD)/redlock/cdef.lua
 
 .PHONY: sim
-sim: sim-core ## simulated schedules; N=, or T=seconds, J=cores; SEED=n replays one
+sim: sim-core ## simulate schedules; N=, T=seconds, J=cores; SEED=n: one
 	@luajit spec/sim/run.lua
 
 # The simulated core with one file of c/ changed; see spec/sim/mutate.lua.
@@ -222,16 +222,16 @@ mutant-unit: $(call UNIT,test) $(PURE:%=$(BUILD)/obj/%.o)
 	    $(filter-out $(BUILD)/obj/$(MUTANT).o,$^) $(LDFLAGS) $(WRAP) $(LIBHIREDIS) -ldl
 
 .PHONY: mutants
-mutants: sim-core ## wrong variants it must catch; writes down their seeds; ONLY=part of a name
+mutants: sim-core ## check that wrong variants are caught; ONLY=name
 	@RECORD=1 luajit spec/sim/mutate.lua
 
 .PHONY: power
-power: ## faults drawn at random, and which tests notice them; N=, SEED=; an hour
+power: ## insert random faults, see which tests notice; N=, SEED=
 	@spec/setup test
 	@luajit spec/power.lua
 
 .PHONY: models
-models: ## the protocol in all schedules, and its broken variants (spin)
+models: ## model-check the protocol and its broken variants (spin)
 	@spec/setup test
 	@spec/models/run full
 
@@ -242,13 +242,13 @@ RUN_LUA = LUA_PATH="./lua/?.lua;./lua/?/init.lua;./build/?.lua;./?.lua;./?/init.
           LUA_CPATH="./build/?.so;;" $(LUAJIT)
 
 .PHONY: demo
-demo: ## two processes, one lock, five servers, one of them killed
+demo: ## two processes, one lock, five servers, one killed
 	@spec/setup demo
 	@$(MAKE) --no-print-directory -s all tools
 	@$(RUN_LUA) examples/demo.lua
 
 .PHONY: fencing
-fencing: ## a paused holder at resources that check its token, and at some that do not
+fencing: ## a paused holder, with and without checks of its token
 	@spec/setup fencing
 	@$(MAKE) --no-print-directory -s all tools
 	@$(RUN_LUA) examples/fencing/redis.lua
@@ -258,7 +258,7 @@ fencing: ## a paused holder at resources that check its token, and at some that 
 # These, and the specs, take Debian's nginx; or OPENRESTY=prefix; or NGINX=program with
 # NGINX_MODULES=folder (empty: built in).
 .PHONY: demo-nginx
-demo-nginx: ## nginx with pages that lock, until Ctrl-C; PORT=8099 OPENRESTY=prefix
+demo-nginx: ## nginx with pages that lock; PORT=8099 OPENRESTY=prefix
 	@spec/setup nginx
 	@$(MAKE) --no-print-directory -s all tools
 	@$(RUN_LUA) examples/nginx/run.lua $(PORT)
@@ -270,7 +270,7 @@ RATE ?= 1
 GUARD ?= 1
 
 .PHONY: chaos
-chaos: ## real servers and clients under faults; T=seconds (60); spec/chaos/README.md
+chaos: ## real servers and clients under faults; T=seconds (60)
 	@spec/setup chaos
 	@$(MAKE) --no-print-directory -s all tools
 	@$(RUN_LUA) spec/chaos/main.lua "$(or $(T),60)" "$(SEED)" "$(NODES)" \
@@ -286,7 +286,7 @@ soak: ## hours of chaos, and a report; T=seconds (7200)
 # them.
 .PHONY: bench
 bench: BENCH ?= $(BUILD)/bench
-bench: ## ratios to a C loop that sends the same, and the goals; ten minutes; ONLY="one many"
+bench: ## compare with a C loop; ten minutes; ONLY="one many"
 	@spec/setup test
 	@$(MAKE) --no-print-directory -s all tools $(TOOLS)/floor
 	@mkdir -p $(BENCH)
@@ -294,7 +294,7 @@ bench: ## ratios to a C loop that sends the same, and the goals; ten minutes; ON
 
 .PHONY: bench-report
 bench-report: BENCH ?= $(BUILD)/bench
-bench-report: ## the same as one HTML file with charts: build/bench/index.html
+bench-report: ## the same, as a page with charts: build/bench/index.html
 	@mkdir -p $(BENCH)
 	@$(MAKE) --no-print-directory -s bench > $(BENCH)/bench.txt
 	@$(RUN_LUA) spec/bench/report.lua $(BENCH)/bench.txt $(BENCH)
@@ -303,7 +303,7 @@ bench-report: ## the same as one HTML file with charts: build/bench/index.html
 # PEERS: names of those to compare with, with commas between them; all by default.
 .PHONY: bench-peers
 bench-peers: BENCH ?= $(BUILD)/bench/peers
-bench-peers: ## beside other locks, which it fetches into build/peers; charts as bench-report
+bench-peers: ## compare with other locks, fetched into build/peers
 	@spec/setup test
 	@$(MAKE) --no-print-directory -s all tools
 	@mkdir -p $(BENCH)
@@ -315,34 +315,34 @@ bench-peers: ## beside other locks, which it fetches into build/peers; charts as
 	@echo $(BENCH)/index.html
 
 .PHONY: instructions
-instructions: ## counts those of a cycle and of 1,000 futures; writes down how many, and where
+instructions: ## count and record the instructions of a cycle
 	@spec/setup test
 	@$(MAKE) --no-print-directory -s all tools
 	@$(RUN_LUA) spec/bench/instructions.lua accept
 
 # CYCLES of each batch; SECONDS of each row after those.
 .PHONY: bench-nginx
-bench-nginx: ## the same in a worker of nginx; OPENRESTY=prefix
+bench-nginx: ## bench in an nginx worker; OPENRESTY=prefix
 	@spec/setup test
 	@$(MAKE) --no-print-directory -s all tools $(TOOLS)/floor
 	@$(RUN_LUA) spec/bench/nginx.lua $(or $(SECONDS),5) $(or $(CYCLES),1000)
 
-# N fenced names, each locked once: what they cost the servers, and that it is over when their
-# counters have expired, which is after SECONDS here.
+# Locks N fenced names once each: prints the memory that they take on the servers, and that it is freed when
+# their counters have expired, here after SECONDS.
 .PHONY: bench-fencing
-bench-fencing: ## what fenced names cost the servers; ten minutes for N=1000000
+bench-fencing: ## measure the memory of fenced names; N=1000000: 10 minutes
 	@spec/setup demo
 	@$(MAKE) --no-print-directory -s all tools
 	@$(RUN_LUA) spec/bench/fence_memory.lua $(or $(N),1000000) $(SECONDS)
 
 .PHONY: pictures
-pictures: ## examples/metrics/status.png: the page of redlock.status after some minutes
+pictures: ## draw examples/metrics/status.png, in some minutes
 	@spec/setup test
 	@$(MAKE) --no-print-directory -s all tools
 	@$(RUN_LUA) spec/docs/pictures.lua examples/metrics/status.png $(SECONDS)
 
 .PHONY: types
-types: ## into lua/redlock/types.lua: the options, and codes of servers
+types: ## write options and codes into the reference and pages
 	@$(RUN_LUA) -e 'require("spec.docs.types").write()'
 
 # Below build/docs/inside: what modules give each other. A warning is an error.
@@ -358,7 +358,7 @@ docs: ## the reference as HTML: build/docs/index.html
 	@echo $(BUILD)/docs/index.html
 
 .PHONY: site
-site: docs ## the pages and the reference as a site, build/site/index.html (mkdocs)
+site: docs ## pages and reference as a site: build/site/index.html
 	@spec/setup site
 	@rm -rf $(BUILD)/site $(BUILD)/site-src
 	@mkdir -p $(BUILD)/site-src

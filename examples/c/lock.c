@@ -1,10 +1,10 @@
 /* lock.c - a lock from C, without Lua.
  *
  *   cc lock.c $(pkg-config --cflags --libs redlock) -o lock
- *   ./lock NAME HOST:PORT...      holds it until there is a line, or the end, on stdin
+ *   ./lock NAME HOST:PORT...      holds it until a line, or the end, arrives on stdin
  *
- * The key is that of the plain lock: clients in Lua are excluded on the same name. There is
- * no restart guard here: a server that forgets its keys must stay away for LEASE_MS.
+ * It uses the plain lock's key, so it excludes clients in Lua that lock the same name. There is no
+ * restart guard here: a server that lost its keys must stay down for LEASE_MS.
  */
 #include <redlock.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 
 enum { LEASE_MS = 30000, WITHIN_MS = 1000 };
 
-/* What they get and return: see rl_acquire and rl_release. */
+/* For their arguments and results see rl_acquire and rl_release. */
 static const char acquire[] =
     "if redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 1 end "
     "if redis.call('get', KEYS[1]) == ARGV[1] then return 2 end "
@@ -23,7 +23,7 @@ static const char release[] =
     "if value ~= ARGV[1] then return value and -1 or 0 end "
     "return redis.call('del', KEYS[1])";
 
-/* Waits for a round, and gives it back: how it ended. */
+/* Waits for a round, frees it, and returns its outcome. */
 static int finish(rl_round *round)
 {
     int outcome = RL_NOMEM;

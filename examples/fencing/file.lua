@@ -1,9 +1,9 @@
--- Fencing tokens at files, where all writers are on one host: the mark is a file beside the
--- data, and check and write happen under flock().
--- Needs nothing more. `make fencing` runs it; arguments: the servers of the lock.
+-- Fencing tokens for files whose writers are all on one host. A file beside the data holds the
+-- largest token, and check and write happen under flock().
+-- Needs nothing else. `make fencing` runs it; arguments: the servers of the lock.
 --
--- flock() cannot replace the distributed lock: it is for the moment of the write only. A
--- process that is stopped inside makes the others wait, and is never overtaken there.
+-- flock() cannot replace the distributed lock: it is held for the moment of the write only. A
+-- process that is stopped while it holds it makes the others wait.
 
 local bit = require "bit"
 local ffi = require "ffi"

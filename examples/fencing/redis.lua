@@ -1,5 +1,5 @@
--- Fencing tokens at data in Redis: redlock.resource does it, in one script per command.
--- Needs nothing more. `make fencing` runs it; arguments: the servers of the lock.
+-- Fencing tokens for data in Redis: redlock.resource checks them, in one script per command.
+-- Needs nothing else. `make fencing` runs it; arguments: the servers of the lock.
 
 local resource = require "redlock.resource"
 local story = require "examples.fencing.story"

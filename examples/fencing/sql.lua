@@ -1,7 +1,7 @@
 -- Fencing tokens in SQL: the check is a condition of the write itself. In one row, and for
 -- work on several rows in one transaction.
 -- Needs the package lua-dbi-sqlite3. `make fencing` runs it; arguments: the servers of the
--- lock. The statements also work in PostgreSQL; in MySQL the upsert is written otherwise.
+-- lock. The statements also work in PostgreSQL; MySQL has another syntax for the upsert.
 
 local DBI = require "DBI"
 local story = require "examples.fencing.story"

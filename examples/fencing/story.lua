@@ -1,14 +1,13 @@
--- What the examples of this folder have in common. An account of 100 is under a fenced lock.
--- A reads it, in order to add 10, and looks at its lock a last time; then its process is
--- stopped, for longer than its lease. B gets the lock and adds 5. Then A goes on.
+-- What the examples of this folder share. A fenced lock protects an account of 100. A reads the
+-- account to add 10, and checks its lock a last time. Then its process is stopped for longer than
+-- its lease. B gets the lock and adds 5. Then A continues.
 --
--- Told twice: without the check, where B's 5 are lost, and with it, where A is refused.
+-- Shown twice: without the check B's 5 are lost; with it A is refused.
 
 local redlock = require "redlock"
 local support = require "spec.support"
 
--- B's is as long as it needs; A's is the shortest in which A gets to its last look at the lock
--- on any machine.
+-- B's lease is long enough; A's is the shortest in which A reaches its last check on any machine.
 local A = { amount = 10, lease = 2 }
 local B = { amount = 5, lease = 60 }
 

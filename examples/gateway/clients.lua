@@ -1,5 +1,5 @@
--- Clients for the plugins of a gateway: one in each worker for each instance of a plugin, made from
--- its configuration.
+-- Clients for the plugins of a gateway. Each worker makes one client for each instance of a plugin,
+-- from its configuration.
 --
 --     local client = clients.enter(id, conf)      -- in access
 --     clients.leave(id)                           -- in log

@@ -5,38 +5,38 @@ local cache = ngx.shared.cache
 
 local _M = {}
 
---- Answers 503 unless the lock is had within a second.
+--- Answers 503 unless it gets the lock within a second.
 local function lock_or_503(name)
     local lock = locks:getLock(name)
     local ok, err = lock:tryLock(1)
     if not ok then
         if err.code ~= "held" then
-            ngx.log(ngx.WARN, err)     -- who said what, server by server
+            ngx.log(ngx.WARN, err)     -- what each server answered
         end
         return ngx.exit(503)
     end
     return lock
 end
 
---- Reads, adds and writes, with a pause in which others would do the same.
+--- Reads, adds and writes, with a pause in which others could do the same.
 function _M.counter()
     local lock = lock_or_503 "counter"
     local n = cache:get "counter" or 0
     ngx.sleep(0.005)
-    lock:check()                       -- raises when the lease is gone: nothing is written
+    lock:check()                       -- raises if the lock is lost: nothing is written
     cache:set("counter", n + 1)
     lock:unlock()
     ngx.say(n + 1)
 end
 
---- The page that is expensive to make, and how often it was made.
+--- An expensive page, which counts how often it was made.
 local function make_news()
     ngx.sleep(0.2)
     return ("news %d of %s"):format(cache:incr("made", 1, 0), ngx.localtime())
 end
 
---- From the cache of this host. When the page is old, one request makes it anew, and the others
--- take the old one; of several hosts, one at a time. Only a request without an old page waits.
+--- From the cache of this host. When the page is old, one request makes it again, and the others
+-- get the old one. Hosts take turns. A request waits only if there is no old page.
 function _M.news()
     local text, _, stale = cache:get_stale "news"
     if text and not stale then
@@ -50,7 +50,7 @@ function _M.news()
         end
         return text and ngx.say(text) or ngx.exit(503)
     end
-    local fresh, _, old = cache:get_stale "news"      -- somebody was faster?
+    local fresh, _, old = cache:get_stale "news"      -- made meanwhile?
     if fresh and not old then
         text = fresh
     else
@@ -64,8 +64,8 @@ function _M.news()
     ngx.say(text)
 end
 
---- release_on_abort: a client that goes away gives the lock back at once. Without this it
--- is found by the collector some seconds later, and then not renewed any more.
+--- release_on_abort: releases the lock at once when the client disconnects. Without this, the
+-- collector finds the lock some seconds later, and it is no longer renewed.
 local function release_on_abort(lock)
     local ok, err = ngx.on_abort(function()
         lock:unlock()
@@ -89,12 +89,12 @@ function _M.enter()
     lock_or_503 "phases"
 end
 
---- In the log phase nothing can wait: the release is sent, and that is all.
+--- Nothing can wait in the log phase: the release is sent without waiting for the answer.
 function _M.leave()
     locks:getLock("phases"):unlock()
 end
 
---- For a load balancer: it may ask as often as it likes. The error names servers: for inside only.
+--- For a load balancer, which may ask often. The error names servers: keep it private.
 function _M.healthz()
     local healthy, err = locks:health()
     ngx.status = healthy and 200 or 503
@@ -105,7 +105,7 @@ local function line(name, labels, value)
     ngx.print("redlock_", name, labels, " ", value, "\n")
 end
 
---- client:stats() as Prometheus' text; of this worker, which the label tells.
+--- client:stats() as text for Prometheus; the label names this worker.
 function _M.metrics()
     ngx.header["Content-Type"] = "text/plain; version=0.0.4"
     local stats = locks:stats()

@@ -1,5 +1,5 @@
 -- A program that several machines start at about the same time: one of them writes the report, page
--- by page, and stops when it may not go on.
+-- by page, and stops when it no longer holds the lock.
 local _M = {}
 
 -- save(page, token) keeps a page; it may take long. "written"; or nil and why not.

@@ -55,7 +55,7 @@ describe("the report", function()
         world:advance(70)
         world:crash(machine)
         local other = world:client()
-        assert.is_nil((report.write(other, 3, save)))       -- the lease is not over
+        assert.is_nil((report.write(other, 3, save)))       -- the lease has not ended
         world:advance(31)
         assert.equal("written", report.write(other, 3, save))
     end)

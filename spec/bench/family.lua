@@ -90,7 +90,7 @@ function _M.run(rounds, cycles)
         end
     end
     print ""
-    print "THE FAMILY, 5 servers: a cycle, or a call where nothing is let go"
+    print "THE FAMILY, 5 servers: a cycle, or a call where nothing is released"
     for _, row in ipairs(ROWS) do
         print(("%-24s p50 %7.1f us, / lock %.2f, server %6.1f us"):format(row[1],
             median(row.times) * 1e6, median(row.ratios), row.used / rounds / cycles))

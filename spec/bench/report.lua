@@ -19,10 +19,10 @@ local function add(chart, label, value, low, high)
 end
 
 -- Of the tables: what the ratios are of.
-local FLOOR = "beside a C loop that sends the same commands, or what is behind the slash"
+local FLOOR = "compared with a C loop that sends the same, or with the case after the slash"
 local TIME, RATE = "time, " .. FLOOR .. "; shorter is better",
     "cycles per second, " .. FLOOR .. "; longer is better"
-local PEER = "beside redlock; "
+local PEER = "compared with redlock; "
 local TITLES = {
     ["PEERS ONE AT A TIME"] = { "Other locks, one lock at a time",
         "time, " .. PEER .. "logarithmic; shorter is better", log = true },
@@ -32,20 +32,20 @@ local TITLES = {
         "milliseconds from the start of a release, logarithmic; shorter is better", log = true,
         no_line = true },
     ["PEERS ONE FROZEN"] = { "Other locks, one server frozen",
-        "time, beside the same before, logarithmic; shorter is better", log = true },
+        "time, compared with before, logarithmic; shorter is better", log = true },
     ["PEERS ONE KILLED"] = { "Other locks, one server killed",
-        "time, beside the same before, logarithmic; shorter is better", log = true },
-    ["PEERS LOSS"] = { "Other locks, when the holder hears of a loss",
-        "seconds from the end of validity, below 0: before; median (quartiles)",
+        "time, compared with before, logarithmic; shorter is better", log = true },
+    ["PEERS LOSS"] = { "Other locks: when the holder learns of a loss",
+        "seconds after the end of validity, below 0: before it; median (quartiles)",
         no_line = true },
-    ["ONE CORE"] = { "Lock and unlock, all on one core", TIME },
-    ["CLIENT ON ITS OWN CORE"] = { "Lock and unlock, the client on a core of its own", TIME },
-    ["MUCH IS HELD"] = { "Beside locks that are held", TIME },
-    ["MANY ARE KEPT"] = { "Beside a process that keeps very many locks",
-        "time, beside the same alone; shorter is better" },
+    ["ONE CORE"] = { "Lock and unlock, everything on one core", TIME },
+    ["CLIENT ON ITS OWN CORE"] = { "Lock and unlock, the client on its own core", TIME },
+    ["MUCH IS HELD"] = { "While many locks are held", TIME },
+    ["MANY ARE KEPT"] = { "Next to a process that keeps very many locks",
+        "time, compared with the same process alone; shorter is better" },
     ["MANY AT ONCE"] = { "Many locks at once, from one process", RATE },
     ["THE FAMILY"] = { "Kinds of lock, 5 servers",
-        "time, beside the plain lock; shorter is better" },
+        "time, compared with the plain lock; shorter is better" },
 }
 
 -- A row of a table: "5   redlock   213.0 ...   1.22 (1.20-1.28)   1.19 (1.18-1.24)"; beside other

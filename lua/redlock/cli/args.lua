@@ -119,7 +119,7 @@ function _M.command_behind(names, argv, command)
     if #names == 0 then
         usage(command .. " needs the name of a lock")
     elseif names[2] and not argv then
-        _M.fail(("the command goes behind --: redlock %s %s -- %s"):format(command, names[1],
+        _M.fail(("put the command after --: redlock %s %s -- %s"):format(command, names[1],
             _M.words(names, 2)))
     elseif not argv or #argv == 0 then
         _M.fail(("no command is given: redlock %s NAME -- CMD..."):format(command))

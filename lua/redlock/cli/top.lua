@@ -173,7 +173,7 @@ local function totals(seen)
     if not seen.held then
         return "no majority of the servers lists its names"
     end
-    return ("held %d%s  waiting %d  taken %s  let go %s"):format(seen.held,
+    return ("held %d%s  waiting %d  acquired %s  released %s"):format(seen.held,
         seen.more and " or more" or "", seen.waiting, rate(seen.taken), rate(seen.let_go))
 end
 

@@ -123,27 +123,27 @@ end
 -- ---- families ----------------------------------------------------------------------
 
 local HISTOGRAMS = {
-    { "wait", "redlock_wait_duration_seconds", "Seconds from the call to the lock." },
-    { "hold", "redlock_hold_duration_seconds", "Seconds that locks were held until let go." },
+    { "wait", "redlock_wait_duration_seconds", "Seconds from the call to the acquired lock." },
+    { "hold", "redlock_hold_duration_seconds", "Seconds that locks were held until released." },
 }
 local OUTCOMES = {
     { "acquires", "redlock_acquires_total", "outcome",
-        "Calls for a lock that have ended, by what became of them." },
+        "Finished calls for a lock, by outcome." },
     { "releases", "redlock_releases_total", "outcome",
-        "Locks that were let go, by what the servers said." },
-    { "losses", "redlock_losses_total", "reason", "Locks that were lost while they were held." },
+        "Released locks, by the outcome of the release." },
+    { "losses", "redlock_losses_total", "reason", "Locks that were lost while held." },
 }
 local COUNTS = {
-    { "contended", "redlock_contended_total", "Calls that did not get it at the first attempt." },
-    { "renewals", "redlock_renewals_total", "Leases that the watchdog has renewed." },
+    { "contended", "redlock_contended_total", "Calls that failed at the first attempt." },
+    { "renewals", "redlock_renewals_total", "Leases that the watchdog renewed." },
 }
 local SERVERS = {
-    requests = "Calls of scripts that were sent to a server.",
-    replies = "Answers of a server.",
-    errors = "Answers of a server that were errors.",
-    timeouts = "Votes of a server that were missing because its answer was late.",
-    connects = "Connections to a server that were made.",
-    disconnects = "Connections to a server that were lost, or could not be made.",
+    requests = "Requests sent to a server.",
+    replies = "Replies from a server.",
+    errors = "Replies from a server that were errors.",
+    timeouts = "Votes of a server that were missing because its reply was late.",
+    connects = "Connections made to a server.",
+    disconnects = "Connections to a server that were lost or failed.",
 }
 
 for _, o in ipairs(OUTCOMES) do      -- with the ends of its lines
