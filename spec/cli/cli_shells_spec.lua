@@ -223,20 +223,6 @@ describe("the page of the command", function()
             end
         end
     end)
-
-    it("has verbs and flags that there are", function()
-        for line in page:gmatch "\nredlock ([^\n]+)" do
-            local verb, rest = line:gsub("%s+#.*", ""):gsub(" || .*", ""):match "^(%l+)(.*)$"
-            local there = table.concat(flags_of(verb), " ") .. " "
-            for flag in rest:gsub(" %-%- .*", ""):gmatch "%-%-[%w-]+" do
-                assert.truthy(there:find(flag .. " ", 1, true), verb .. " " .. flag)
-            end
-        end
-        for flag in page:gmatch "`(%-%-[%w-]+)" do
-            local known = redlock "--help" .. redlock("run", "--help") .. redlock("lead", "--help")
-            assert.truthy(known:find(flag, 1, true), flag)
-        end
-    end)
 end)
 
 describe("what is completed in", function()

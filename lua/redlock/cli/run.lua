@@ -84,13 +84,13 @@ STATUSES
   redlock run download --permits 3 -- ./download.sh
   redlock run db --shared -- ./backup.sh
   # a writer does not wait for backups that begin later
-  redlock run db --write --fenced --wait 600 -- ./migrate.sh
+  redlock run db --write --fenced --wait 600 -- ./import.sh
   # hold both accounts, or none
   redlock run account:1 account:2 --wait 10 -- ./transfer.sh
   # send invoices from one machine, and rather not at all than twice
   0 4 1 * *  redlock run invoices --once 3600 -- /usr/local/bin/send-invoices
   # several commands
-  redlock run db:migrate -- sh -c 'pg_dump app > before.sql && ./migrate'
+  redlock run migrate:app -- sh -c 'pg_dump app > before.sql && ./migrate'
   # the database refuses late writers
   redlock run stock -- sh -c 'psql -v t=$REDLOCK_TOKEN -f stock.sql' # ... WHERE fence <= :t]]
 
