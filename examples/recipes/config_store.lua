@@ -1,9 +1,9 @@
 #!/usr/bin/env -S redlock lua
--- A file of settings that many read and few write. Readers never see a partial change, and a writer
--- that fails or dies changes nothing.
+-- A file of settings with many readers and few writers. Readers never see a partial change, and a
+-- writer that fails or dies changes nothing.
 --
---     config_store.lua FILE get KEY
---     config_store.lua FILE set KEY VALUE
+--     config_store.lua FILE get KEY                exits with 1 if there is no such setting
+--     config_store.lua FILE set KEY VALUE          needs fenced.sh beside it
 local path, verb, key, value = args[1], args[2], args[3], args[4]
 assert(key and (verb == "get" or verb == "set" and value), "usage: config_store.lua FILE get KEY, "
     .. "or: set KEY VALUE")
@@ -21,9 +21,15 @@ local function load()
     return values, file and file:close()
 end
 
+-- Runs a command unless a writer with a larger token has been here.
+local function fenced(token, ...)
+    local here = args[0]:match "^.*/" or "./"
+    assert(run("sh", here .. "fenced.sh", path, token, ...), "cannot write " .. path)
+end
+
 -- Writes all to a new file, and then replaces the old one in one step.
-local function save(values, lock, token)
-    local new = ("%s.new.%.0f"):format(path, token)             -- a name that no other writer uses
+local function save(values, token)
+    local new = path .. ".new." .. token                        -- a name that no other writer uses
     assert(run("sh", "-c", '[ ! -e "$1" ] || cp -p -- "$1" "$2"', "sh", path, new),
         "cannot copy " .. path)                   -- keeps its owner and mode
     local file = assert(io.open(new, "w"))
@@ -31,21 +37,22 @@ local function save(values, lock, token)
         assert(file:write(name, " = ", text, "\n"))
     end
     assert(file:close())
-    assert(run("sync", new), "cannot write " .. new)
-    assert(lock:stillMine())                        -- no other writer has had the lock since
-    assert(os.rename(new, path))
+    assert(run("sync", "--", new), "cannot write " .. new)
+    fenced(token, "mv", "-f", "--", new, path)
 end
 
 if verb == "get" then
     local lock = settings:readLock()                -- beside other readers
     assert(lock:lock())
-    print(load()[key])
+    local text = load()[key]
     assert(lock:unlock())
-else
-    local lock = settings:writeLock()
-    local _, token = assert(lock:lock())
-    local values = load()
-    values[key] = value
-    save(values, lock, token)
-    assert(lock:unlock())
+    return text ~= nil and (print(text) or true)
 end
+local lock = settings:writeLock()
+local _, token = assert(lock:lock())
+token = ("%.0f"):format(token)
+fenced(token, "true")                               -- older writers are refused from here on
+local values = load()
+values[key] = value
+save(values, token)
+assert(lock:unlock())

@@ -1,9 +1,10 @@
--- What becomes of locks, in a file: a line of JSON for each event.
+-- Appends what becomes of locks to a file, as a line of JSON for each event. A full disk may cut a
+-- line short, so that it and the next one are no JSON: skip those.
 --
 --     local journal = dofile "journal.lua"
 --     redlock.from_environment { on_event = journal("/var/log/locks.jsonl", "web-1") }
 local json = require("cjson").new()
-json.encode_invalid_numbers "null"                  -- of a lock without an end
+json.encode_invalid_numbers "null"                  -- the time left of a lock without an end
 
 return function(path, who)
     return function(e)

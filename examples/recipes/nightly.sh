@@ -1,16 +1,17 @@
 #!/bin/sh
-# A nightly job whose result is written to SQLite, for the crontab of every machine:
+# A nightly job whose result is written to SQLite. Put it into the crontab of every machine:
 #
 #     0 3 * * *  nightly.sh DATABASE JOB...        JOB prints SQL
 #
-# Once: one machine runs it. The name stays closed for an hour, as the machines' clocks differ,
-# also if JOB fails. Fenced: the table `mark` refuses smaller tokens, so a run that was paused past
-# its lease changes nothing. Whole: all of the SQL is done, or none, and none if JOB fails.
+# One machine runs it. The name stays closed for an hour, also if JOB fails, because the machines'
+# clocks differ. The table `mark` refuses smaller tokens, so a run that was paused past its lease
+# changes nothing. SQLite runs all of the SQL or, when JOB or a statement fails, nothing.
+[ $# -ge 2 ] || { echo "usage: nightly.sh DATABASE JOB..." >&2; exit 2; }
 redlock run nightly --no-wait --at-least 3600 -- sh -ec '
-    database=$1
+    case $1 in /*) database=$1 ;; *) database=./$1 ;; esac
     shift
-    sql=$("$@")
-    sqlite3 -bail -cmd ".timeout 10000" "$database" <<END
+    sql=$("$@") || { echo "nightly.sh: $1 failed: $?" >&2; exit 1; }
+    done=$(sqlite3 -bail -cmd ".timeout 10000" "$database" <<END
 BEGIN IMMEDIATE;
 CREATE TABLE IF NOT EXISTS mark (id INTEGER PRIMARY KEY, token INTEGER NOT NULL);
 CREATE TRIGGER IF NOT EXISTS mark_grows BEFORE UPDATE ON mark WHEN NEW.token < OLD.token
@@ -19,7 +20,10 @@ INSERT INTO mark VALUES (1, $REDLOCK_TOKEN)
 ON CONFLICT (id) DO UPDATE SET token = excluded.token;
 $sql
 COMMIT;
+SELECT "committed";
 END
+)
+    case $done in *committed) ;; *) echo "nightly.sh: the SQL has no end" >&2; exit 1 ;; esac
 ' sh "$@"
 status=$?
 [ $status = 124 ] || exit $status        # 124: another machine runs it, or has run it

@@ -1,17 +1,16 @@
 #!/usr/bin/env -S redlock lua
--- A lock of your own scripts: a desk that one person at a time has, and on which that person's name
--- is to be read by others.
+-- A lock made of your own scripts. One person at a time has the desk; others can read who.
 --
 --     own_primitive.lua DESK NAME COMMAND
 local desk, person, command = args[1], args[2], args[3]
 assert(command, "usage: own_primitive.lua DESK NAME COMMAND")
 
--- What taking, keeping and letting go mean on one server; the rest is the library's.
+-- What acquire, extend and release do on one server. The library does the rest.
 local seat = redlock.primitive {
     name = "seat",
     acquire = [[
         local has = redis.call('hget', KEYS[1], 'value')
-        if has == ARGV[1] then return 2 end                             -- asked again
+        if has == ARGV[1] then return 2 end                             -- asked twice
         if has then return { 0, redis.call('pttl', KEYS[1]), has } end
         redis.call('hset', KEYS[1], 'value', ARGV[1], 'person', ARGV[3])
         redis.call('pexpire', KEYS[1], ARGV[2])

@@ -1,12 +1,13 @@
-#!/bin/sh
-# A pipeline of which one runs at a time, and whose writer refuses what comes too late: it keeps the
-# largest token that it has seen, and checks and writes under one lock of the file system.
+#!/bin/bash
+# One pipeline at a time replaces FILE: with all of its output, or not at all when a part of it
+# fails, when it loses the lock, or when a later one was faster.
 #
-#     producer | shell_pipeline.sh FILE
-exec redlock run "pipeline:$1" --wait 60 -- sh -c '
-    sort | uniq -c > "$1.new.$REDLOCK_TOKEN" &&
-    flock "$1.fence" sh -c "
-        last=\$(cat \"\$1.fence\")
-        [ \$REDLOCK_TOKEN -ge \${last:-0} ] || { echo too late >&2; exit 1; }
-        echo \$REDLOCK_TOKEN > \"\$1.fence\" && mv \"\$1.new.\$REDLOCK_TOKEN\" \"\$1\"" sh "$1"
-' sh "$1"
+#     shell_pipeline.sh FILE PRODUCER...           needs fenced.sh beside it
+[ $# -ge 2 ] || { echo "usage: shell_pipeline.sh FILE PRODUCER..." >&2; exit 2; }
+exec redlock run "pipeline:$1" --wait 60 -- bash -e -o pipefail -c '
+    new=$2.new.$REDLOCK_TOKEN
+    trap "rm -f -- \"\$new\"" EXIT
+    "${@:3}" | sort | uniq -c > "$new"
+    sync -- "$new"
+    sh "$1/fenced.sh" "$2" "$REDLOCK_TOKEN" mv -f -- "$new" "$2"
+' bash "$(dirname -- "$0")" "$@"

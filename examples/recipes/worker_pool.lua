@@ -1,8 +1,11 @@
 #!/usr/bin/env -S redlock lua
--- Any number of workers, anywhere: each job is done by one of them.
+-- Any number of workers share the jobs of a folder. One worker does a job, and deletes its file.
 --
 --     worker_pool.lua FOLDER COMMAND        each file in FOLDER is a job. COMMAND gets its path as
 --                                           an argument; when it succeeds, the file is deleted
+--
+-- If a worker dies, another one repeats its job. COMMAND can refuse the writes of a worker that was
+-- paused past its lease by their smaller REDLOCK_TOKEN.
 local folder, command = args[1], args[2]
 assert(command, "usage: worker_pool.lua FOLDER COMMAND")
 
@@ -14,7 +17,8 @@ end
 -- The paths of the files, each followed by a NUL: their names may contain anything else.
 local function list()
     local name = os.tmpname()
-    local ok = run("find", folder, "-maxdepth", "1", "-type", "f", "-fprint0", name)
+    local ok = run("sh", "-c", [[
+        exec find "$(realpath -- "$1")" -maxdepth 1 -type f -fprint0 "$2"]], "sh", folder, name)
     local file = assert(io.open(name))
     local paths = file:read "*a"
     file:close()
@@ -25,13 +29,17 @@ end
 
 local done = 0
 for path in list() do
-    client:using("job:" .. path, { wait = 0 }, function()       -- another worker is at it: the next
-        -- The shell reads COMMAND, but the path, which is $1 there, stays a name. The job may have
-        -- been done since the folder was read.
-        if exists(path) and run("sh", "-c", command .. ' "$1"', "sh", path) then
+    local opts = { wait = 0, fenced = true }
+    local held, err = client:using("job:" .. path, opts, function(lock, token)
+        -- The shell reads COMMAND, but the path, which is $1 there, stays a name. Another worker
+        -- may have done the job since the folder was read.
+        if exists(path) and run("env", ("REDLOCK_TOKEN=%.0f"):format(token), "sh", "-c",
+            command .. ' "$1"', "sh", path) then
+            lock:check()                            -- without the lock, another worker has the job
             assert(os.remove(path))
             done = done + 1
         end
     end)
+    assert(held or err and err.code == "held", err or "lost " .. path)   -- held: another worker's
 end
 print(done .. " jobs done")

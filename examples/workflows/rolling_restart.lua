@@ -1,11 +1,13 @@
 #!/usr/bin/env -S redlock lua
--- Restarts the machines of a fleet one at a time, whoever asks for it, and from where:
+-- Restarts the machines of a fleet one at a time, also when several people start it at once:
 --
 --     rolling_restart.lua RESTART HEALTHY HOST...
---     rolling_restart.lua 'ssh "$1" systemctl restart app' 'curl -fsm 2 "http://$1/up"' web1 web2
+--     rolling_restart.lua 'ssh -- "$1" systemctl restart app' \
+--         'curl -fsm 2 "http://$1/up"' web1 web2
 --
--- The two are commands of the shell, in which $1 is a host. It stops when a machine does not come
--- back. The next run stops, too, until every machine is healthy.
+-- RESTART and HEALTHY are commands of the shell, in which $1 is a host. The run stops if a machine
+-- does not come back. The next run stops, too, until every machine is healthy. To restart several
+-- at a time: drain.lua.
 local UP_WITHIN = 60                                -- seconds
 
 local restart, healthy, hosts = args[1], args[2], { unpack(args, 3) }
@@ -25,12 +27,12 @@ local function await_health(host)
 end
 
 local lock = client:getLock "rolling-restart"
-assert(lock:lock())                                 -- behind whoever is at it
+assert(lock:lock())                                 -- after other runs
 for _, host in ipairs(hosts) do
     for _, other in ipairs(hosts) do
         assert(sh(healthy, other), other .. " is not healthy; nothing is restarted")
     end
-    lock:check()                                    -- raises when somebody else may be at it
+    lock:check()                                    -- raises if another run may have the lock
     print("restarting " .. host)
     assert(sh(restart, host), host .. " cannot be restarted")
     assert(await_health(host), host .. " does not come back")

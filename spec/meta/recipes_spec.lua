@@ -29,8 +29,8 @@ describe("the recipe", function()
             return cli.start(cluster, home, {}, "lua", path(name), ...)
         end
         assert(support.sh(("ln -sf %s %s/redlock"):format(cli.REDLOCK, home)))
-        return support.spawn { path(name), stdin = name:find "pipe" and "pipe" or "null",
-            stdout = "pipe", stderr = "stdout", cwd = home, env = { HOME = home,
+        return support.spawn { path(name), stdout = "pipe", stderr = "stdout", cwd = home,
+            env = { HOME = home,
                 XDG_CONFIG_HOME = false, PATH = home .. ":" .. os.getenv "PATH",
                 REDLOCK_CLUSTER = support.CLUSTER,
                 REDLOCK_NODES = table.concat(cluster:uris(), " ") }, ... }
@@ -148,8 +148,9 @@ describe("the recipe", function()
         assert.is_true(run("config_store.lua", file, "set", "two words", "1") ~= 0)
         assert.is_true(run("config_store.lua", file, "set", "size", "two\nlines") ~= 0)
         -- A writer that cannot finish: it waits where it checks what it has written.
-        sys.write_file(home .. "/sync", "#!/bin/sh\necho $PPID > " .. log
-            .. "\nwhile ! test -e " .. home .. "/go; do sleep 0.02; done\n")
+        sys.write_file(home .. "/sync", "#!/bin/sh\ncase $2 in *.mark.new) exit ;; esac\n"
+            .. "echo $PPID > " .. log .. "\nwhile ! test -e " .. home
+            .. "/go; do sleep 0.02; done\n")
         assert(support.sh("chmod +x " .. home .. "/sync"))
         local function hampered()
             sys.write_file(log, "")
@@ -169,7 +170,8 @@ describe("the recipe", function()
         assert.same({ 0, "" }, { run("config_store.lua", file, "set", "size", "7") })
         sys.write_file(home .. "/go", "")
         local status, text = cli.ends(p)
-        assert.equal(123, status, text)
+        assert.equal(1, status, text)
+        assert.matches("too late: the token %d+ comes after %d+", text)
         assert.equal("7\n", select(2, run("config_store.lua", file, "get", "size")))
         local pipe = io.popen("stat -c %a " .. file)
         assert.equal("600\n", pipe:read "*a")
@@ -224,18 +226,14 @@ describe("the recipe", function()
         assert.same({ 1, "" }, { run("own_primitive.lua", "12", "Bob", "false") })
     end)
 
-    it("shell_pipeline writes one after the other, and nothing too late", function()
-        local first = start("shell_pipeline.sh", "words")
-        first:write "b\na\nb\n"
-        first:close_stdin()
-        assert.same({ 0, "" }, { cli.ends(first) })
+    it("shell_pipeline refuses what is cut short, and what comes too late", function()
+        assert.same({ 0, "" }, { run("shell_pipeline.sh", "words", "printf", "b\na\nb\n") })
+        assert.is_true(run("shell_pipeline.sh", "words", "sh", "-c", "echo c; kill -9 $$") ~= 0)
+        sys.write_file(home .. "/words.mark", "99999999999999\n")
+        local status, text = run("shell_pipeline.sh", "words", "echo", "c")
+        assert.equal(1, status)
+        assert.matches("too late: the token %d+ comes after 99999999999999", text)
         assert.matches("^%s+1 a\n%s+2 b\n$", sys.read_file(home .. "/words"))
-        sys.write_file(home .. "/words.fence", "99999999999999\n")
-        local late = start("shell_pipeline.sh", "words")
-        late:write "c\n"
-        late:close_stdin()
-        assert.same({ 1, "too late\n" }, { cli.ends(late) })
-        assert.matches("^%s+1 a\n", sys.read_file(home .. "/words"))
     end)
 
     local function sql(text)
@@ -290,11 +288,13 @@ describe("the recipe", function()
             end
             sql "CREATE TABLE journal (entry)"
             local first = INSERT:format "first"
-            assert.equal(7, (cli.ends(nightly(first .. "; exit 7"))))
-            cluster:flush()
-            local status, text = cli.ends(nightly(first .. "; echo 'NONSENSE;'"))
-            assert.equal(1, status, text)
-            assert.matches("NONSENSE", text)
+            for what, why in pairs { ["exit 124"] = "failed: 124",
+                ["echo 'NONSENSE;'"] = "NONSENSE", ["echo '/* open'"] = "no end" } do
+                local status, text = cli.ends(nightly(first .. "; " .. what))
+                assert.equal(1, status, text)
+                assert.matches(why, text)
+                cluster:flush()
+            end
             assert.equal("\n", entries())
         end)
 
@@ -355,5 +355,28 @@ describe("the recipe", function()
         assert.equal(1, status)
         assert.is_nil(text:find "starts" or text:find "migrated to 2", text)
         assert.equal("1\n0\n", sql "PRAGMA user_version; SELECT count(*) FROM t")
+    end)
+
+    it("migrate applies no migration twice when it has lost its lock", function()
+        if no_sqlite() then
+            return pending "no sqlite3 here"
+        end
+        -- A `cat` that waits after it has read the first migration.
+        sys.write_file(home .. "/1.sql", "CREATE TABLE IF NOT EXISTS t (n);"
+            .. "INSERT INTO t VALUES (1);\n")
+        sys.write_file(home .. "/cat", ("#!/bin/sh\n/bin/cat\nif mkdir %s/first; then "
+            .. "echo reads > %s; while ! test -e %s/go; do sleep 0.02; done; fi\n"):format(home, log, home))
+        assert(support.sh("chmod +x " .. home .. "/cat"))
+        local late = start("migrate.sh", home .. "/bank.db", home, "echo", "starts")
+        support.eventually(function() return logged() ~= "" end, 20)
+        assert.equal(0, (cli.ends(cli.start(cluster, home, {}, "unlock", "-f",
+            "migrate:" .. home .. "/bank.db"))))
+        local status, text = run("migrate.sh", home .. "/bank.db", home, "echo", "starts")
+        assert.equal(0, status, text)
+        sys.write_file(home .. "/go", "")
+        status, text = cli.ends(late)
+        assert.is_true(status ~= 0)
+        assert.is_nil(text:find "starts", text)
+        assert.equal("1\n1\n", sql "PRAGMA user_version; SELECT count(*) FROM t")
     end)
 end)

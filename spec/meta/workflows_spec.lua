@@ -1,15 +1,19 @@
 -- examples/workflows: scripts of `redlock lua` that do what they say, once, and in their order.
 local build = require "spec.support.build"
 local cli = require "spec.support.command"
+local redlock = require "redlock"
 local support = require "spec.support"
 local sys = require "spec.support.sys"
 
 local RAISED, LOST = 1, 123
 
 describe("the workflow", function()
-    local cluster, home, log
+    local cluster, client, home, log
 
-    setup(function() cluster = support.cluster(3) end)
+    setup(function()
+        cluster = support.cluster(3)
+        client = support.client(cluster)
+    end)
     before_each(function()
         cluster:flush()
         home = support.tmpdir()
@@ -33,7 +37,8 @@ describe("the workflow", function()
 
     it("says how it is used", function()
         for name, words in pairs { rolling_restart = { "a", "b" }, blue_green = {},
-            drain = { "none" } } do
+            drain = { "2", "true" },
+            resume = { "job", "database" } } do
             local status, text = run(name, unpack(words))
             assert.equal(RAISED, status)
             assert.matches(name .. ".lua:%d+: usage: " .. name .. ".lua %u", text)
@@ -107,6 +112,48 @@ describe("the workflow", function()
             assert.equal(nil, server:call("GET", "live"))
         end)
 
+        it("rolls back what is not healthy when it is live", function()
+            assert.equal(0, (cli.ends(deploy())))
+            local status, text = cli.ends(deploy("true", 'test "$1" != live'))
+            assert.equal(RAISED, status)
+            assert.matches("not healthy when live; rolled back to blue", text)
+            assert.equal("blue", server:call("GET", "live"))
+        end)
+
+        it("rolls nothing back when somebody else has switched since", function()
+            assert.equal(0, (cli.ends(deploy("true"))))
+            local p = deploy("true", ([[[ "$1" != live ] || { echo in >> %s
+                while ! test -e %s/go; do sleep 0.02; done; false; }]]):format(log, home))
+            support.eventually(function() return logged():find "in" end, 20)
+            assert.equal(0, (cli.ends(cli.start(cluster, home, {}, "unlock", "-f", "switch"))))
+            local _, token = assert(client:getFencedLock("switch"):tryLock(5))
+            local live = redlock.resource.new("live", function(...) return server:call(...) end)
+            assert(live:set(token, "theirs"))
+            sys.write_file(home .. "/go", "")
+            local status, text = cli.ends(p)
+            assert.equal(RAISED, status)
+            assert.matches("somebody else has switched meanwhile", text)
+            assert.equal("theirs", server:call("GET", "live"))
+        end)
+
+        it("switches nothing when the outer lock is lost inside the inner one", function()
+            assert(support.sh("mkdir " .. home .. "/.config"))
+            sys.write_file(home .. "/.config/redlock.conf", "lease = 4\n")
+            local p = deploy("true", ("echo $PPID >> %s; while ! test -e %s/go; do sleep 0.02; "
+                .. "done"):format(log, home))
+            support.eventually(function() return logged():find "\n" end, 20)
+            local script = logged():match "%d+"
+            assert(support.sh("kill -STOP " .. script))
+            cluster:each(function(s)
+                support.eventually(function() return s:call("EXISTS", "deploy") == 0 end, 20)
+            end)
+            sys.write_file(home .. "/go", "")
+            assert(support.sh("kill -CONT " .. script))
+            local status, text = cli.ends(p)
+            assert.equal(LOST, status, text)
+            assert.equal(nil, server:call("GET", "live"))
+        end)
+
         it("switches nothing back for who was paused", function()
             local p = deploy("echo first >> " .. log .. "; while ! test -e " .. home
                 .. "/go; do sleep 0.02; done")
@@ -116,29 +163,73 @@ describe("the workflow", function()
             sys.write_file(home .. "/go", "")
             local status, text = cli.ends(p)
             assert.equal(RAISED, status)
-            assert.matches("somebody else has deployed meanwhile", text)
+            assert.matches("somebody else has switched meanwhile", text)
             assert.equal("blue", server:call("GET", "live"))
         end)
     end)
 
-    it("drain lets in N machines at most", function()
-        local machines, n, most = {}, 0, 0
-        for i = 1, 5 do
-            machines[i] = start("drain", "2", ("echo in >> %s; sleep 0.3; echo out >> %s")
-                :format(log, log))
+    describe("drain", function()
+        local function drain(command, hosts)
+            local machines, texts = {}, {}
+            for i = 1, hosts do
+                machines[i] = start("drain", "2", command, "web" .. i)
+            end
+            for i, p in ipairs(machines) do
+                local status, text = cli.ends(p)
+                texts[i] = status .. " " .. text
+            end
+            return texts
         end
-        for _, p in ipairs(machines) do
-            local status, text = cli.ends(p)
-            assert.equal(0, status, text)
-            assert.matches("^slot [12]\n$", text)
+
+        it("works on N hosts at most at a time", function()
+            local n, most = 0, 0
+            for i, text in ipairs(drain(("echo in >> %s; sleep 0.3; echo out >> %s")
+                :format(log, log), 5)) do
+                assert.matches(("^0 web%d: slot [12]\n$"):format(i), text)
+            end
+            for word in logged():gmatch "%a+" do
+                n = n + (word == "in" and 1 or -1)
+                most = math.max(most, n)
+            end
+            assert.same({ 0, 2 }, { n, most })
+        end)
+
+        it("works on no further host after a failure, until it may", function()
+            assert.matches("^1 .*web1 failed: exit 4", drain("exit 4", 1)[1])
+            for _, text in ipairs(drain("echo in >> " .. log, 3)) do
+                assert.matches("^1 .*stopped: .*web1 failed", text)
+            end
+            assert.equal("", logged())
+            assert.equal(0, (cli.ends(cli.start(cluster, home, {}, "unlock", "--force",
+                "drain:stopped"))))
+            assert.matches("^0 ", drain("echo in >> " .. log, 1)[1])
+        end)
+    end)
+
+    it("resume repeats no step, and runs once", function()
+        if not support.sh "command -v sqlite3 > /dev/null" then
+            return pending "no sqlite3 here"
         end
-        for word in logged():gmatch "%a+" do
-            n = n + (word == "in" and 1 or -1)
-            most = math.max(most, n)
+        local file = home .. "/it's.db"
+        local function job(second, mark)
+            return start("resume", "it's", file, "echo 'CREATE TABLE t (n);'; echo first >> "
+                .. log, second, "echo \"INSERT INTO t VALUES ('" .. mark .. "');\"")
         end
-        assert.same({ 0, 2 }, { n, most })
-        local status, text = run("drain", "1", "exit 4")
-        assert.equal(RAISED, status)
-        assert.matches("failed: exit 4", text)
+        assert.equal(RAISED, (cli.ends(job("exit 3", "a"))))
+        assert.equal(RAISED, (cli.ends(job("echo '/* no end'", "b"))))
+        -- It loses its lock within the second step; the next run does that step, too.
+        local late = job("echo second >> " .. log .. "; while ! test -e " .. home
+            .. "/go; do sleep 0.02; done; echo \"INSERT INTO t VALUES ('late');\"", "c")
+        support.eventually(function() return logged():find "second" end, 20)
+        assert.equal(0, (cli.ends(cli.start(cluster, home, {}, "unlock", "-f", "job:it's"))))
+        assert.same({ 0, "step 2\nstep 3\ndone\n" }, { cli.ends(job("true", "d")) })
+        sys.write_file(home .. "/go", "")
+        local status, text = cli.ends(late)
+        assert.is_true(status ~= 0, text)
+        assert.same({ 0, "another run is at it, or has run today\n" },
+            { cli.ends(job("true", "e")) })
+        assert.equal("first\nsecond\n", logged())
+        local p = support.spawn { "sqlite3", file, "SELECT n FROM t", stdout = "pipe" }
+        assert.equal("d\n", p:read_all(20))
     end)
 end)

@@ -9,6 +9,7 @@ _M.root = sys.realpath(here .. "/../..")
 
 local SOURCES = {
     launch = "launch.c",
+    cut = "cut.c",
     proxy = "proxy.c carry.c",
     hostile = "hostile.c",
     ["clockshim.so"] = "-shared -fPIC clockshim.c",

@@ -27,7 +27,7 @@ Runs a Lua file. The script finds these globals:
   redlock   the library
   args      the arguments after FILE, from 1; args[0] is FILE. The script also gets them as `...`
   run       runs a program without a shell, so that it gets each argument as it is, and waits for
-            it: run("ssh", host, "uptime"). Returns true; or nil and the exit status (126: not
+            it: run("ssh", "--", host, "uptime"). Returns true; or nil and the exit status (126: not
             executable, 127: not found, 128+n: ended by signal n). The script's locks are renewed
             meanwhile. When one is lost, the program continues: call lock:check() after it
 `client` already has the passwords, so the script and the processes that it starts do not get the
@@ -46,7 +46,7 @@ STATUSES
   local lock = client:getLock "fleet"       -- deploy.lua web1 web2
   assert(lock:tryLock(600))
   for _, host in ipairs(args) do
-      assert(run("ssh", host, "systemctl", "restart", "app"), host .. " cannot be restarted")
+      assert(run("ssh", "--", host, "systemctl", "restart", "app"), host .. " cannot be restarted")
       lock:check()                          -- raises an error if the lock is lost
   end]]
 
