@@ -23,7 +23,7 @@ build = {
     -- "builtin" cannot pass linker flags, and litters the source tree.
     type = "make",
     build_target = "all",
-    install_target = "install-lua",
+    install_target = "install-rock",
     build_variables = {
         CC = "$(CC)",
         CFLAGS = "$(CFLAGS) -g -fstack-protector-strong -U_FORTIFY_SOURCE "

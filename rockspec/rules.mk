@@ -19,6 +19,13 @@ install-pages: ## install only README, the pages and the examples
 	    install -D -m 644 $$f "$(DESTDIR)$(DOCDIR)/$$f" || exit 1; done
 	ln -sfnr "$(DESTDIR)$(LUADIR)" "$(DESTDIR)$(DOCDIR)/lua"
 
+# LuaRocks would keep each file that `make install` has put into its tree, under another name.
+.PHONY: install-rock
+install-rock: install-lua
+	@tree=$(firstword $(subst /lib/luarocks/, ,$(LUADIR))); \
+	    [ ! -e "$$tree/share/doc/redlock/LICENSE" ] || { echo "make install has been used here;" \
+	    "first run: make uninstall PREFIX=$$tree" >&2; exit 1; }
+
 # Of the table that --help is made of, and of the page on errors.
 .PHONY: install-shown
 install-shown: ## install only man page and shell completions
@@ -83,6 +90,7 @@ deb: dist ## build/deb/: Debian packages
 	        -e "s/@date@/$$(LC_ALL=C date -uR -d "$$(stat -c @%Y Makefile)")/" \
 	        debian/changelog.in > debian/changelog && rm debian/changelog.in && \
 	    dpkg-buildpackage -b -us -uc
+	@echo "They run on this release and later ones: build on the oldest that is to have them."
 
 .PHONY: sbom
 sbom: dist ## build/dist/: a list of what is in the archive (SPDX 2.3)

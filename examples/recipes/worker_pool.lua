@@ -4,8 +4,9 @@
 --     worker_pool.lua FOLDER COMMAND        each file in FOLDER is a job. COMMAND gets its path as
 --                                           an argument; when it succeeds, the file is deleted
 --
--- If a worker dies, another one repeats its job. COMMAND can refuse the writes of a worker that was
--- paused past its lease by their smaller REDLOCK_TOKEN.
+-- Exits with 1 if a job has failed; it stays for the next run. If a worker dies, another one
+-- repeats its job. COMMAND gets REDLOCK_TOKEN: what it writes to can refuse workers with smaller
+-- ones, which were paused past their lease.
 local folder, command = args[1], args[2]
 assert(command, "usage: worker_pool.lua FOLDER COMMAND")
 
@@ -27,19 +28,24 @@ local function list()
     return paths:gmatch "[^%z]+"
 end
 
-local done = 0
+local done, failed = 0, 0
 for path in list() do
     local opts = { wait = 0, fenced = true }
     local held, err = client:using("job:" .. path, opts, function(lock, token)
-        -- The shell reads COMMAND, but the path, which is $1 there, stays a name. Another worker
-        -- may have done the job since the folder was read.
-        if exists(path) and run("env", ("REDLOCK_TOKEN=%.0f"):format(token), "sh", "-c",
-            command .. ' "$1"', "sh", path) then
-            lock:check()                            -- without the lock, another worker has the job
-            assert(os.remove(path))
-            done = done + 1
+        if not exists(path) then                    -- done since the folder was read
+            return
         end
+        -- The shell reads COMMAND, but the path, which is $1 there, stays a name.
+        if not run("env", ("REDLOCK_TOKEN=%.0f"):format(token), "sh", "-c", command .. ' "$1"',
+            "sh", path) then
+            failed = failed + 1
+            return
+        end
+        lock:check()                                -- without the lock, another worker has the job
+        assert(os.remove(path))
+        done = done + 1
     end)
     assert(held or err and err.code == "held", err or "lost " .. path)   -- held: another worker's
 end
 print(done .. " jobs done")
+return failed == 0

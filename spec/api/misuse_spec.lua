@@ -46,6 +46,18 @@ describe("misuse raises at the caller's line", function()
         end)
     end
 
+    it("where a method has another name", function()
+        local election = client:getElection("x", { id = "a" })
+        for tried, object in pairs { getlock = client, get_fenced_lock = client, trylock = plain,
+            try_lock = fenced, acquire = plain, release = own, renew = fenced, isleader = election,
+            get_count = client:getCountDownLatch "x" } do
+            raises_here("a %a+ has no method '" .. tried .. "'; use '%a+'", function()
+                object[tried](object)
+            end)
+        end
+        assert.is_nil(plain.nonsense)
+    end)
+
     it("where an argument is of another type", function()
         for _, wrong in ipairs { 42, true, {}, print } do
             raises_here("bad transfer", function() client:import(wrong) end)

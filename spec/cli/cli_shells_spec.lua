@@ -205,6 +205,11 @@ describe("the manual page", function()
     end)
 end)
 
+it("the first example of --help works as typed", function()
+    local held, wait = redlock "--help":match "run hello %-%- sleep (%d+)\n.-hello %-%-wait (%d+) "
+    assert.is_true(tonumber(wait) > tonumber(held))
+end)
+
 describe("the page of the command", function()
     local page = sys.read_file "examples/command/README.md"
 

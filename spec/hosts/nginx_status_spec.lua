@@ -23,6 +23,11 @@ local SERVER = [[
         ngx.flush(true)
         ngx.sleep(600)
     } }
+    location = /lead { content_by_lua_block {
+        ngx.say(measured:getElection("boss", { id = "web-1" }):campaign(10) and "ok")
+        ngx.flush(true)
+        ngx.sleep(600)
+    } }
     location = /many { content_by_lua_block {
         local futures = {}
         for i = 1, ngx.var.arg_n do
@@ -124,7 +129,8 @@ describe("the page of redlock.status", function()
             return ("%%%02x"):format(c:byte())
         end))
         start "/hold?name=printer"
-        eventually(function() return json().held == 2 end)
+        start "/lead"
+        eventually(function() return json().held == 3 end)
         start "/hold?name=printer&wait=590"
         start "/hold?name=short&lease=0.05"
         other = support.warm_client(cluster, { label = "elsewhere 9" })
@@ -180,8 +186,9 @@ describe("the page of redlock.status", function()
             table.sort(section[2])
             names[section[1]] = table.concat(section[2], "; ")
         end
-        assert.equal(HOSTILE .. "; printer", names["Locks held by this host"])
+        assert.equal(HOSTILE .. "; boss; printer", names["Locks held by this host"])
         assert.matches("printer%s+lock.-%s[%w.-]+ %d+ nginx", text())
+        assert.matches("boss%s+election.-%sweb%-1%s", text())
         assert.equal("printer; theirs", names["Waiting on this host"])
         assert.matches("printer%s+lock%s+1%s+%d+%s+[%w.-]+ %d+ nginx%s+%d", text())
         assert.matches("theirs%s+lock%s+1%s+%d+%s+elsewhere 9%s+%d", text())
@@ -292,7 +299,7 @@ describe("the page of redlock.status", function()
         -- It comes back empty, and votes at once: the others must have all that is held. Who was
         -- not connected yet when a lock was taken gets it with the first extension.
         eventually(function()
-            local held = json().held + 1         -- and "theirs"
+            local held = json().held + 3         -- "theirs"; the term and id of "boss"
             return cluster[1]:keys() == held and cluster[2]:keys() == held
         end)
         cluster[3]:kill()

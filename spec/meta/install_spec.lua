@@ -169,9 +169,7 @@ end)
 local function has_what_readme_names(doc, bin, path, cpath)
     local n = 0
     for _, link in ipairs(pages.links "README.md") do
-        -- The Debian package has the licence as Debian wants it.
-        local file = link[1] == "LICENSE" and doc:find "/lua%-redlock$" and "copyright" or link[1]
-        run("test", "-e", doc .. "/" .. file)
+        run("test", "-e", doc .. "/" .. link[1])
         n = n + 1
     end
     local text = pages.text "README.md"
@@ -284,6 +282,11 @@ describe("installing by make, from the archive", function()
         for target in pages.text "README.md":gmatch "%f[%w]make ([%l-]+)" do
             run("make", "-n", "-C", dir, target)
         end
+        local rock = support.spawn { "make", "-s", "-C", dir, "install-rock", "LUADIR=" .. stage
+            .. "/opt/x/lib/luarocks/rocks-5.1/redlock/1/lua", "PREFIX=" .. support.tmpdir(),
+            stdout = "pipe", stderr = "stdout" }
+        assert.matches("first run: make uninstall PREFIX=" .. stage .. "/opt/x", rock:read_all(120))
+        run("rm", "-r", stage .. "/opt/x/lib/luarocks")
         local theirs = stage .. "/opt/x/share/lua/5.1/theirs.lua"
         run("touch", theirs)
         run("make", "-s", "-C", dir, "uninstall", "PREFIX=/opt/x", "DESTDIR=" .. stage)

@@ -104,6 +104,7 @@ describe("the recipe", function()
             sys.write_file(jobs .. "/" .. name, "")
             seen[i] = jobs .. "/" .. name .. "\n"
         end
+        assert.same({ 1, "0 jobs done\n" }, { run("worker_pool.lua", jobs, "false") })
         local status, text = run("worker_pool.lua", jobs, "LOG=" .. log .. " printf '%s\\n'")
         table.sort(seen)
         assert.same({ 0, #table.concat(seen) + #"6 jobs done\n" }, { status, #text })
@@ -365,7 +366,8 @@ describe("the recipe", function()
         sys.write_file(home .. "/1.sql", "CREATE TABLE IF NOT EXISTS t (n);"
             .. "INSERT INTO t VALUES (1);\n")
         sys.write_file(home .. "/cat", ("#!/bin/sh\n/bin/cat\nif mkdir %s/first; then "
-            .. "echo reads > %s; while ! test -e %s/go; do sleep 0.02; done; fi\n"):format(home, log, home))
+            .. "echo reads > %s; while ! test -e %s/go; do sleep 0.02; done; fi\n")
+            :format(home, log, home))
         assert(support.sh("chmod +x " .. home .. "/cat"))
         local late = start("migrate.sh", home .. "/bank.db", home, "echo", "starts")
         support.eventually(function() return logged() ~= "" end, 20)

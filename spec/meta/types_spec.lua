@@ -44,11 +44,12 @@ local function with_internal(name, documented)
     return set
 end
 
--- The functions that an object has from its class, and from those that this inherits from.
+-- The functions that an object has from its class, and from those that this inherits from; not
+-- those that hint at other names.
 local function methods_of(object)
     local methods = {}
     local class = getmetatable(object).__index
-    while class do
+    while class and class.__index do
         for name, fn in pairs(class) do
             if type(fn) == "function" and not name:find "^__" then
                 methods[name] = methods[name] or fn

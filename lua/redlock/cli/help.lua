@@ -90,7 +90,7 @@ To try it, start servers:
 Then, in two other shells:
   export ...                    paste the line that redlock dev prints
   redlock run hello -- sleep 10
-  redlock run hello --wait 3 -- echo "my turn"
+  redlock run hello --wait 20 -- echo "my turn"
 
 redlock takes the servers from --nodes, else from REDLOCK_NODES, else from the configuration
 file. That is the file that --config or REDLOCK_CONFIG names, else ~/.config/redlock.conf, else

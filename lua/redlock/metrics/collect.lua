@@ -94,9 +94,10 @@ local function look_at_holds(client, list, leaders, pause)
                 term = rounds.token(hold.lease) }
         end
         if #list < LISTED then
-            list[#list + 1] = { name = printable(hold.name), kind = hold.primitive.name,
+            list[#list + 1] = { name = printable(hold.name),
+                kind = hold.leader and "election" or hold.primitive.name,
                 held = now - hold.since, left = rounds.remaining(hold.lease),
-                label = printable(hold.label or client.label or "") }
+                label = printable(hold.leader or hold.label or client.label or "") }
         end
     end
     local next_number = client.holds:scan(nil, PIECE, look)

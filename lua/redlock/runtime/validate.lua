@@ -1,6 +1,7 @@
 --- Checks arguments. Misuse raises at the caller's line and names the argument.
 
-local type, error, tostring, getmetatable = type, error, tostring, getmetatable
+local type, error, tostring = type, error, tostring
+local getmetatable, setmetatable = getmetatable, setmetatable
 local format, find, sort, concat = string.format, string.find, table.sort, table.concat
 local getinfo = debug.getinfo
 local each = pairs            -- for finalizers: see finalizers.lua
@@ -40,6 +41,22 @@ local function too_many(what, name, most)
             most == 1 and "" or "s")))
 end
 
+-- What other libraries call a method.
+local ELSEWHERE = { lock = "acquire", unlock = "release", extend = "renew" }
+
+-- Lets calls of trylock, try_lock and acquire name the method that the class has instead.
+local function hint(class, what, methods)
+    local hints = getmetatable(class) and getmetatable(class).__index or {}
+    for name in each(methods) do
+        for _, tried in each { name:lower(), (name:gsub("%u", "_%0"):lower()), ELSEWHERE[name] } do
+            hints[tried] = function()
+                _M.raise(format("redlock: a %s has no method '%s'; use '%s'", what, tried, name))
+            end
+        end
+    end
+    setmetatable(class, { __index = hints })
+end
+
 --- Gives a class methods that raise at the caller's line when called with a dot instead of a
 -- colon, on anything but an object of the class, or with too many arguments: Redisson's methods
 -- of the same names take units and numbers of permits.
@@ -61,6 +78,7 @@ function _M.methods(class, what, methods)
             return method(self, a, b, c)
         end
     end
+    hint(class, what, methods)
 end
 
 --- Like methods(), for functions with any number of values.
@@ -73,6 +91,7 @@ function _M.any_methods(class, what, methods)
             return method(self, ...)
         end
     end
+    hint(class, what, methods)
 end
 
 --- A number of seconds in [least, most] (either may be nil); not NaN.
