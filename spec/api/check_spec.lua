@@ -38,8 +38,11 @@ describe("client:check()", function()
             assert.is_nil(row.remedy)
         end
         local text = tostring(report)
-        assert.matches("^node +verdict +version", text)
-        assert.matches(cluster[2].uri:gsub("%p", "%%%0") .. " +ok +[v%d]", text)
+        assert.matches("^node +verdict +guard[^\n]+\n  version +role", text)
+        assert.matches(cluster[2].uri:gsub("%p", "%%%0") .. " +ok +admitted [^\n]+\n  [v%d]", text)
+        for line in text:gmatch "[^\n]+" do
+            assert.is_true(#line <= 80, line)
+        end
         for _, row in ipairs(report) do      -- servers tell whole seconds
             local uptime = text:match(row.run_id:sub(1, 8) .. "  (.-)  ")
             assert.equal(row.uptime == 0 and "< 1 s" or row.uptime .. " s", uptime)
@@ -137,7 +140,7 @@ describe("client:check()", function()
         end
         assert.matches("no answer.*the values shown are its last ones", report[2].remedy)
         local uri = cluster[1].uri:gsub("%p", "%%%0")
-        assert.matches(uri .. "  error  .-  master  %x+  %-  +%-  +%-  +none", tostring(report))
+        assert.matches(uri .. "  error  .-  master  %x+  %-  +%-  +none", tostring(report))
         for i = 1, 2 do
             cluster[i]:thaw()
         end
@@ -332,8 +335,8 @@ describe("client:check()", function()
             return cluster[2]:call("INFO"):match "uptime_in_seconds:(%d+)" + 0 > 86400
         end)
         local text = tostring(support.client(cluster):check())
-        assert.matches(cluster[1].port .. "[^\n]*  3%.0 h  ", text)
-        assert.matches(cluster[2].port .. "[^\n]*  5 days  ", text)
+        assert.matches(cluster[1].port .. "[^\n]*\n[^\n]*  3%.0 h  ", text)
+        assert.matches(cluster[2].port .. "[^\n]*\n[^\n]*  5 days  ", text)
     end)
 
     it("tells how long an answer takes", function()
@@ -341,7 +344,7 @@ describe("client:check()", function()
         local proxy = support.proxy(server.port)
         proxy:delay("down", 100)
         local text = tostring(support.client({ proxy.uri }, { timeout = 5 }):check())
-        local ms = tonumber(text:match "  (%d+) ms  ")
+        local ms = tonumber(text:match "  (%d+) ms\n")
         assert.is_true(ms >= 100 and ms < 1000, text)
     end)
 

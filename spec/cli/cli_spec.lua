@@ -430,10 +430,10 @@ describe("redlock", function()
             local status, text = redlock("status", "x", "--timeout", "3")
             assert.equal(0, status)
             local holder, label = text:match
-                "^x is held, for %d%d%.%d s unless it is renewed, by holder (%x+): ([^\n]+)\n"
+                "^x is held, for %d%d%.%d s unless it is renewed, by holder (%x+):\n  ([^\n]+)\n"
             assert.equal(8, #holder)
             assert.matches("^%S+ %d+ redlock: sh, since %d+%-%d+%-%d+T%d+:%d+:%d+Z$", label)
-            assert.matches(":" .. cluster[1].port .. "  held  %d+%.%d s  holder " .. holder .. ": ",
+            assert.matches(":" .. cluster[1].port .. "  held  %d+%.%d s  holder " .. holder .. "\n",
                 text)
             cluster[2]:kill()
             status, text = redlock("status", "x", "--timeout", "3")
@@ -509,7 +509,7 @@ describe("redlock", function()
             status, text = on_new "check"
             assert.equal(2, status)
             guarded(text)
-            assert.matches("^node +verdict +version", text)
+            assert.matches("^node +verdict +guard", text)
             assert.matches("all: if no program has used these servers in the last %d+ s: redlock "
                 .. "init", text)
             assert.matches("^redlock: waiting .*the servers may vote\n$", select(2, on_new "init"))

@@ -17,9 +17,10 @@ Lists the names under the prefix that are held on a majority of the servers. For
             still misses
   LEFT      the time until the lock ends if nobody renews it
   WAITING   how many wait for it
-  SINCE     when it was acquired
+  SINCE     how long ago it was acquired
   TOKEN     its fencing token
-In a narrow terminal it leaves out the tokens, and the middle of long names.
+In a narrow terminal the holder has a line of its own. If that is not enough, redlock leaves out the
+tokens, and then the middle of long names.
 
 PATTERN is a pattern as in Redis (* ? [a-z]); without one, redlock lists all names. It reads the
 names with SCAN, at most 100,000 keys a second from each server, and never with KEYS.

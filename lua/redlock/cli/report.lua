@@ -1,8 +1,10 @@
 --- The command's output: aligned rows, and errors with their remedies.
 
+local encoding = require "redlock.text.encoding"
 local json = require "redlock.text.json"
 local node_codes = require "redlock.runtime.node_codes"
-local printable = require("redlock.text.encoding").printable
+
+local duration, printable = encoding.duration, encoding.printable
 
 local _M = {}
 
@@ -104,37 +106,51 @@ function _M.columns(rows)
 end
 
 local NAME, HOLDER, TOKEN = 1, 3, 7       -- the places of these columns
-local SHORT = 16                          -- characters that stay of a name or holder, at least
+local SHORT = 16                          -- characters that stay of a name, at least
 
--- Makes a table fit: without TOKEN, and then with shorter names and holders.
+-- Makes a table fit: with the holders on lines of their own, without tokens, and then with shorter
+-- names.
+-- @return the rows; and the holders, if they are no column
 local function fit(rows, columns)
     local widths, all = measure(rows)
     if all <= columns then
-        return
+        return rows, {}
     end
-    all = all - widths[TOKEN] - 2
-    for _, at in ipairs { NAME, HOLDER } do
-        local most = math.max(widths[at] - math.max(all - columns, 0), SHORT)
-        all = all - math.max(widths[at] - most, 0)
-        for _, row in ipairs(rows) do
-            row[at], row[TOKEN] = _M.cut(row[at], most, true), nil
-        end
+    local holders, without_tokens = {}, all - widths[HOLDER] - 2 > columns
+    all = all - widths[HOLDER] - 2 - (without_tokens and widths[TOKEN] + 2 or 0)
+    for i, row in ipairs(rows) do
+        holders[i] = i > 1 and "\n    " .. _M.cut(table.remove(row, HOLDER), columns - 4, true)
+            or table.remove(row, HOLDER)
+        row[TOKEN - 1] = not without_tokens and row[TOKEN - 1] or nil
+        row[NAME] = _M.cut(row[NAME], math.max(widths[NAME] - math.max(all - columns, 0), SHORT),
+            true)
     end
+    return rows, holders
 end
 
---- A line for each of client:locks(), below their titles.
+local function ago(seconds)
+    return seconds < 1 and "now" or duration(seconds) .. " ago"
+end
+
+--- A line for each of client:locks(), below their titles; in a narrow terminal two.
 -- @param list     some of its rows
 -- @param columns  of the terminal; nil: there is none
 function _M.locks(list, columns)
     local rows = { { "NAME", "KIND", "HOLDER", "LEFT", "WAITING", "SINCE", "TOKEN" } }
+    local now = os.time()
     for i, row in ipairs(list) do
-        rows[i + 1] = { _M.name(row.name), row.kind, _M.holder(row),
-            ("%.1f s"):format(row.remaining), ("%d"):format(math.max(row.waiting, row.queue)),
-            row.holder and _M.time(row.holder.since) or "",
+        rows[i + 1] = { _M.name(row.name), row.kind, _M.holder(row), duration(row.remaining),
+            ("%d"):format(math.max(row.waiting, row.queue)),
+            row.holder and ago(now - row.holder.since) or "",
             row.token and ("%.0f"):format(row.token) or "" }
     end
-    fit(rows, columns or math.huge)
-    return _M.columns(rows)
+    local holders
+    rows, holders = fit(rows, columns or math.huge)
+    local i = 0
+    return (_M.columns(rows):gsub("[^\n]+", function(line)
+        i = i + 1
+        return line .. (i > 1 and holders[i] or "")
+    end))
 end
 
 --- An error of the library, for people.

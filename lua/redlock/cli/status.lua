@@ -99,14 +99,14 @@ local function seconds(s, before)
     return s == math.huge and "without an end" or (before or "") .. ("%.1f s"):format(s)
 end
 
--- A text with the digits of a hold, and the holder's label if it is known.
-local function named(text, row)
-    return row.label and ("%s: %s, since %s"):format(text, row.label,
+-- A text with the digits of a hold, and the holder's label if it is known, after `space`.
+local function named(text, row, space)
+    return row.label and ("%s:%s%s, since %s"):format(text, space or " ", row.label,
         report.time(row.since)) or text
 end
 
-local function holder_of(row)
-    return named("holder " .. printable(row.holder), row)
+local function holder_of(row, space)
+    return named("holder " .. printable(row.holder), row, space)
 end
 
 -- Prints details that a majority knows, such as a line for each reader.
@@ -135,12 +135,13 @@ end
 local function show_holders(name, seen, found)
     local lines, readers, permits = {}, #found.readers, #found.permits
     if seen.held and (seen.label or ""):find "^closed by " then
-        lines[1] = ("%s is held by nobody, and stays closed %s: %s"):format(name,
-            seconds(seen.remaining, "for "), seen.label)
+        lines[1] = ("%s is held by nobody, and stays closed %s%s"):format(name,
+            seconds(seen.remaining, "for "), named("", seen, "\n  "))
     elseif seen.held then
         local unless = seen.remaining < math.huge and " unless it is renewed" or ""
         lines[1] = ("%s is held, %s%s, by %s"):format(name, seconds(seen.remaining, "for "), unless,
-            readers > 0 and report.count(readers, "reader") or holder_of(seen))
+            readers > 0 and report.count(readers, "reader")
+            or holder_of(seen, "\n  "))
     end
     lines[#lines + 1] = report.leader(found.leader)
     lines[#lines + 1] = permits > 0 and ("%s: %s taken"):format(name, report.count(permits,
@@ -168,8 +169,11 @@ local function show_status(name, rows, seen, found)
     end
     local lines = {}
     for i, row in ipairs(rows) do
-        local said = { row.holder and #found.readers == 0
-            and seconds(row.remaining) .. "  " .. holder_of(row) or row.message }
+        -- The label of the majority's holder is above.
+        local its = row.holder and { holder = row.holder, since = row.since,
+            label = not (seen and seen.holder == row.holder) and row.label or nil }
+        local said = { its and #found.readers == 0
+            and seconds(row.remaining) .. "  " .. holder_of(its) or row.message }
         said[2] = said[1] ~= row.message and row.message or nil
         lines[i] = { row.node, row.state == "free" and found.busy and "no lock"
             or row.state, table.concat(said, "; ") }

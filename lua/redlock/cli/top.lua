@@ -191,9 +191,9 @@ end
 local function screen(seen, most, width)
     local lines = { ("redlock top  %s  %s  q: quit"):format(report.time(seen.time), votes(seen)),
         totals(seen), "" }
-    local servers = { { "SERVER", "ROUND TRIP", "CLOCK", "STATE" } }
+    local servers = { { "SERVER", "STATE", "ROUND TRIP", "CLOCK" } }
     for i, row in ipairs(seen.servers) do
-        servers[i + 1] = { row.node, round_trip(row), clock(row), state_of(row) }
+        servers[i + 1] = { row.node, state_of(row), round_trip(row), clock(row) }
     end
     append(lines, report.columns(servers))
     if seen.error then

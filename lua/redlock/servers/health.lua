@@ -322,8 +322,9 @@ end
 
 -- ---- for people ------------------------------------------------------------------
 
-local COLUMNS = { "node", "verdict", "version", "role", "run_id", "uptime", "round trip",
-    "clock", "persistence", "eviction", "guard", "floors" }
+-- Of the two lines of a server.
+local TITLES = { { "node", "verdict", "guard", "floors", "round trip" },
+    { "  version", "role", "run_id", "uptime", "clock", "persistence", "eviction" } }
 
 -- Servers report it in whole seconds.
 local function age(uptime)
@@ -333,30 +334,31 @@ end
 local function cells(row)
     local run_id = row.run_id and row.run_id ~= "" and row.run_id:sub(1, 8) or "-"
     local now = row.ready and row or {}              -- these may have changed if it is not ready
-    return { row.node, row.verdict, row.version or "-", row.role or "-", run_id,
-        age(now.uptime), duration(now.round_trip),
-        now.clock_offset and format("%+.3f s", now.clock_offset) or "-",
-        row.persistence or "-", row.eviction or "-", row.guard, row.floors or "-" }
+    return { row.node, row.verdict, row.guard, row.floors or "-", duration(now.round_trip) },
+        { "  " .. (row.version or "-"), row.role or "-", run_id, age(now.uptime),
+            now.clock_offset and format("%+.3f s", now.clock_offset) or "-",
+            row.persistence or "-", row.eviction or "-" }
 end
 
 local Report = {}
 
---- A table with a line for each node, then what to do.
+--- A table with two lines for each node, then what to do.
 function Report:__tostring()
-    local lines, widths = { COLUMNS }, {}
+    local lines, widths = { TITLES[1], TITLES[2] }, { {}, {} }
     for i, row in ipairs(self) do
-        lines[i + 1] = cells(row)
+        lines[2 * i + 1], lines[2 * i + 2] = cells(row)
     end
-    for _, line in ipairs(lines) do
+    for k, line in ipairs(lines) do
+        local of = widths[k % 2 + 1]
         for c, cell in ipairs(line) do
-            widths[c] = max(widths[c] or 0, #cell)
+            of[c] = max(of[c] or 0, #cell)
         end
     end
     local out = {}
     for k, line in ipairs(lines) do
         local padded = {}
         for c, cell in ipairs(line) do
-            padded[c] = cell .. rep(" ", widths[c] - #cell)
+            padded[c] = cell .. rep(" ", widths[k % 2 + 1][c] - #cell)
         end
         out[k] = (concat(padded, "  "):gsub("%s+$", ""))
     end
