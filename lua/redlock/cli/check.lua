@@ -26,7 +26,8 @@ FLAGS
 STATUSES
 
   redlock check || mail -s "lock servers" ops@example.org < /dev/null
-  # restart a server, and wait until it votes again; only with status 0 restart the next
+  # restart a server, and wait until it votes again; only with status 0
+  # restart the next
   systemctl restart redis && redlock check --wait]]
 
 local FAILED = 125

@@ -46,8 +46,8 @@ STATUSES
   local lock = client:getLock "fleet"       -- deploy.lua web1 web2
   assert(lock:tryLock(600))
   for _, host in ipairs(args) do
-      assert(run("ssh", "--", host, "systemctl", "restart", "app"), host .. " cannot be restarted")
-      lock:check()                          -- raises an error if the lock is lost
+      assert(run("ssh", "--", host, "systemctl", "restart", "app"), host)
+      lock:check()                          -- raises if the lock is lost
   end]]
 
 local RAISED, LOST, HELD, FAILED, NOT_LUA, NOT_THERE = 1, 123, 124, 125, 126, 127

@@ -75,12 +75,13 @@ that others start for the command (systemd, docker, at).
 
 STATUSES
 
-  # crontab of every machine: the first one runs the job. Their clocks may differ by 50 s, or by
-  # as long as the job takes if that is more
-  0 3 * * *  redlock run nightly --no-wait --at-least 50 -- /usr/local/bin/report
+  # crontab of every machine: the first one runs the job. Their clocks
+  # may differ by 50 s, or by as long as the job takes if that is more
+  0 3 * * *  redlock run nightly --no-wait --at-least 50 -- report
   # one deployment after the other
   redlock run deploy:web --wait 600 -- ./deploy.sh
-  # at most three machines download at a time; backups keep out writers, not each other
+  # at most three machines download at a time; backups keep out
+  # writers, not each other
   redlock run download --permits 3 -- ./download.sh
   redlock run db --shared -- ./backup.sh
   # a writer does not wait for backups that begin later
@@ -88,11 +89,12 @@ STATUSES
   # hold both accounts, or none
   redlock run account:1 account:2 --wait 10 -- ./transfer.sh
   # send invoices from one machine, and rather not at all than twice
-  0 4 1 * *  redlock run invoices --once 3600 -- /usr/local/bin/send-invoices
+  0 4 1 * *  redlock run invoices --once 3600 -- send-invoices
   # several commands
   redlock run migrate:app -- sh -c 'pg_dump app > before.sql && ./migrate'
   # the database refuses late writers
-  redlock run stock -- sh -c 'psql -v t=$REDLOCK_TOKEN -f stock.sql' # ... WHERE fence <= :t]]
+  redlock run stock -- \
+      sh -c 'psql -v t=$REDLOCK_TOKEN -f stock.sql'   # WHERE fence <= :t]]
 
 local LOST, HELD, FAILED = 123, 124, 125
 local TICK = 0.25             -- seconds between two attempts while servers do not vote
