@@ -126,6 +126,7 @@ install-c: all ## install only redlock.h, the C library and redlock.pc
 	install -D -m 644 c/redlock.h "$(DESTDIR)$(INCDIR)/redlock.h"
 	install -D -m 755 $(CORE) "$(DESTDIR)$(CLIBDIR)/libredlock.so.$(ABI)"
 	ln -sf libredlock.so.$(ABI) "$(DESTDIR)$(CLIBDIR)/libredlock.so"
+	[ -n "$(DESTDIR)" ] || PATH="$$PATH:/usr/sbin:/sbin" ldconfig 2> /dev/null || true
 	install -d "$(DESTDIR)$(CLIBDIR)/pkgconfig"
 	sed -e 's,@version@,$(VERSION),' -e 's,@libdir@,$(CLIBDIR),' -e 's,@incdir@,$(INCDIR),' \
 	    rockspec/redlock.pc.in > "$(DESTDIR)$(CLIBDIR)/pkgconfig/redlock.pc"

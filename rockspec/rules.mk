@@ -79,7 +79,7 @@ MAINTAINER ?= $(shell git log -1 --format='%an <%ae>' 2> /dev/null || \
     echo "$$(id -un) <$$(id -un)@$$(uname -n)>")
 
 .PHONY: deb
-deb: dist ## build/deb/: Debian packages
+deb: dist ## build/deb/: packages for Debian: redlock, lua-redlock, redlock-dev
 	@spec/setup release
 	rm -rf $(BUILD)/deb
 	mkdir -p $(BUILD)/deb
@@ -104,7 +104,8 @@ release: deb sbom ## build/release/: archive, rocks, packages, SBOM
 	rm -rf $(RELEASE)
 	mkdir -p $(RELEASE)
 	cp $(DIST)/$(NAME).tar.gz $(DIST)/redlock-$(ROCK).rockspec $(DIST)/$(NAME).spdx \
-	    $(BUILD)/deb/redlock_$(VERSION)_*.deb $(BUILD)/deb/lua-redlock_$(VERSION)_*.deb $(RELEASE)
+	    $(BUILD)/deb/redlock_$(VERSION)_*.deb $(BUILD)/deb/lua-redlock_$(VERSION)_*.deb \
+	    $(BUILD)/deb/redlock-dev_$(VERSION)_*.deb $(RELEASE)
 	SOURCE_DATE_EPOCH=$(EPOCH) rockspec/rocks $(RELEASE)/$(NAME).tar.gz \
 	    $(RELEASE)/redlock-$(ROCK).rockspec
 	cd $(RELEASE) && sha256sum * > SHA256SUMS

@@ -3,6 +3,9 @@
  *   cc lock.c $(pkg-config --cflags --libs redlock) -o lock
  *   ./lock NAME HOST:PORT...      holds it until a line, or the end, arrives on stdin
  *
+ * It needs `make install`, or the package redlock-dev. If redlock is neither below /usr nor below
+ * /usr/local, add -Wl,-rpath,$(pkg-config --variable=libdir redlock).
+ *
  * It uses the plain lock's key, so it excludes clients in Lua that lock the same name. There is no
  * restart guard here: a server that lost its keys must stay down for LEASE_MS.
  */

@@ -229,7 +229,7 @@ describe("what is released #nightly", function()
 
     is("is the same bytes in whatever folder", function()
         assert.equal(sums[1], sums[2])
-        assert.equal(7, select(2, sums[1]:gsub("\n", "")), sums[1])
+        assert.equal(8, select(2, sums[1]:gsub("\n", "")), sums[1])
         run("sh", "-c", "cd " .. dir .. " && sha256sum --quiet -c SHA256SUMS")
     end)
 
@@ -242,7 +242,7 @@ describe("what is released #nightly", function()
     end
 
     is("works from the packages, which have what README names", function()
-        for _, name in ipairs { "redlock", "lua-redlock" } do
+        for _, name in ipairs { "redlock", "lua-redlock", "redlock-dev" } do
             run("dpkg", "-x", only_file(("%s%s_%s_*.deb"):format(dir, name, version)), tree)
         end
         local path = tree .. "/usr/share/lua/5.1"
@@ -250,6 +250,13 @@ describe("what is released #nightly", function()
         works(path, cpath)
         commands(tree .. "/usr/bin", cpath)
         has_what_readme_names(tree .. "/usr/share/doc/lua-redlock", tree .. "/usr/bin", path, cpath)
+        local libdir = cpath:gsub("/lua/5%.1$", "")
+        run("sh", "-c", ([[${CC:-cc} -o %s/lock examples/c/lock.c $(PKG_CONFIG_PATH=%s/pkgconfig \
+            PKG_CONFIG_SYSROOT_DIR=%s pkg-config --cflags --libs redlock)]]):format(tree, libdir,
+            tree))
+        local p = support.spawn { tree .. "/lock", stdout = "pipe", stderr = "stdout",
+            env = { LD_LIBRARY_PATH = libdir } }
+        assert.equal("usage: lock NAME HOST:PORT...\n", p:read_all(20))
     end)
 end)
 
@@ -305,7 +312,13 @@ describe("installing by make, from the archive", function()
 
     it("lets programs in C lock without Lua", function()
         local prefix, server = support.tmpdir(), support.server()
-        run("make", "-s", "-C", dir, "install-c", "PREFIX=" .. prefix)
+        sys.write_file(prefix .. "/ldconfig", "#!/bin/sh\necho ran >> " .. prefix .. "/log\n")
+        run("chmod", "+x", prefix .. "/ldconfig")
+        for _, stage in ipairs { support.tmpdir(), "" } do
+            run("env", ("PATH=%s:%s"):format(prefix, os.getenv "PATH"), "make", "-s", "-C", dir,
+                "install-c", "PREFIX=" .. prefix, "DESTDIR=" .. stage)
+        end
+        assert.equal("ran\n", sys.read_file(prefix .. "/log"))        -- not for the staged files
         run("sh", "-c", ([[${CC:-cc} -std=c11 -Wall -Wextra -Werror -o %s/lock examples/c/lock.c \
             $(PKG_CONFIG_PATH=%s/lib/pkgconfig pkg-config --cflags --libs redlock) \
             -Wl,-rpath,%s/lib]]):format(prefix, prefix, prefix))
