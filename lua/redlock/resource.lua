@@ -19,10 +19,10 @@ local _M = {}
 local TOKEN_END, MAX_NAME = limits.TOKEN_END, limits.MAX_NAME
 local KEEP = { keep = true }
 
-local MARK = script_text.read "redlock.scripts.resource.mark"
-local OWNER = script_text.read "redlock.scripts.resource.owner"
-local COMMAND = script_text.read "redlock.scripts.resource.command"
-local CLAIM = script_text.read "redlock.scripts.resource.claim"
+local MARK = script_text.own "resource.mark"
+local OWNER = script_text.own "resource.owner"
+local COMMAND = script_text.own "resource.command"
+local CLAIM = script_text.own "resource.claim"
 
 --- The scripts as sent, for other languages and for EVALSHA: `token` and `owner` run a command
 -- under a token or an owner's value, `claim` makes a value the owner's. scripts/resource/ says

@@ -255,7 +255,7 @@ describe("a marker", function()
 
     it("of the same memory that is written again does not hide lost floors", function()
         local server, floor = cluster[1], "redlock:{server}:floor"
-        local script = script_text.read "redlock.scripts.marker.set"
+        local script = script_text.own "marker.set"
         local function turn(text)
             local said = server:call("EVAL", script, 1, KEY, server:marker(), text, "", "", 3000,
                 "7")

@@ -597,6 +597,45 @@ describe("when a client is made a process", function()
         assert.equal("fine", p:read_all(60):match "^(.-)\n")
         assert.equal(0, p:wait(60))
     end)
+
+    it("has read each script once, and compiled none", function()
+        local p = support.lua([[
+            local opened, compiled, open, load = {}, 0, io.open, loadstring
+            function io.open(path, ...)
+                opened[#opened + 1], opened[path] = path, (opened[path] or 0) + 1
+                return open(path, ...)
+            end
+            function loadstring(...)
+                compiled = compiled + 1
+                return load(...)
+            end
+            require("redlock").new { nodes = { "redis://127.0.0.1:1" } }
+            for _, path in ipairs(opened) do
+                assert(opened[path] == 1, path)
+            end
+            assert(#opened > 50 and compiled == 0, compiled)
+            print "fine"
+        ]], { stderr = "stdout" })
+        assert.equal("fine\n", p:read_all(60))
+    end)
+
+    it("has scripts that servers can compile", function()
+        local p = support.lua([[
+            local script_text, texts = require "redlock.runtime.script_text", {}
+            local own = script_text.own
+            function script_text.own(...)
+                texts[#texts + 1] = own(...)
+                return texts[#texts]
+            end
+            require "redlock"
+            for _, text in ipairs(texts) do
+                assert(script_text.compile((text:gsub("^#[^\n]*", ""))))
+            end
+            assert(#texts > 50)
+            print "fine"
+        ]], { stderr = "stdout" })
+        assert.equal("fine\n", p:read_all(60))
+    end)
 end)
 
 describe("values [37]", function()

@@ -271,7 +271,7 @@ local function know_scripts()
         roles[sha1.hex(restart_guard.wrap(prim.import_script))] = "import"
     end
     roles[sha1.hex(require("redlock.kinds.plain_lock").extend_many)] = "extend_many"
-    roles[sha1.hex(script_text.read "redlock.scripts.marker.set")] = "mark"
+    roles[sha1.hex(script_text.own "marker.set")] = "mark"
 end
 
 function _M.load()

@@ -31,8 +31,8 @@ for _, role in ipairs(FENCED) do
     bodies["fenced " .. role] = fenced[role .. "_script"]
 end
 bodies.current = fenced.current_script
-bodies.tell = script_text.read "redlock.scripts.fenced.tell"
-bodies.mark = script_text.read "redlock.scripts.marker.set"
+bodies.tell = script_text.own "fenced.tell"
+bodies.mark = script_text.own "marker.set"
 bodies.guarded = restart_guard.wrap(bodies.acquire)
 
 local function pick(list)

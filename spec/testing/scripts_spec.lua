@@ -104,8 +104,7 @@ local FENCED = { "k", "redlock:{k}:fence", FLOORS }
 local LEADER = { "k", "redlock:{k}:fence", "redlock:{k}:who" }
 
 local function inspect(name)
-    return script_text.read("redlock.scripts.now", "redlock.scripts.inspect.describe",
-        "redlock.scripts.inspect." .. name)
+    return script_text.own("now", "inspect.describe", "inspect." .. name)
 end
 
 local function slots_call()
@@ -182,10 +181,10 @@ local function server_call()
     return pick {
         function() return eval(restart_guard.wrap(plain.acquire_script), { "k" },
             { pick(VALUES), short(), pick { "", marker "a", marker "a" .. "!", "other" } }) end,
-        function() return eval(script_text.read "redlock.scripts.marker.set", { MARKER },
+        function() return eval(script_text.own "marker.set", { MARKER },
             { pick { "", marker "a" }, pick { marker(pick { "a", "n", "s" }), replid },
                 pick { "", "a list" }, pick { "", "0" }, "61600", pick { "", "40" } }) end,
-        function() return eval(script_text.read "redlock.scripts.fenced.tell", { FLOORS },
+        function() return eval(script_text.own "fenced.tell", { FLOORS },
             { LIMIT, pick { "", "1" } }) end,
         function() return ask(fenced, "current", FENCED, pick { "1", "2" }, pick { "", "1" })
             end,
@@ -198,7 +197,7 @@ end
 -- What is seen of locks; pages of one key, as servers have orders of their own.
 local function inspect_call()
     if math.random(3) == 1 then
-        return eval(script_text.read("redlock.scripts.now", "redlock.scripts.inspect.detail"),
+        return eval(script_text.own("now", "inspect.detail"),
             { "k", SLOTS[1], SLOTS[2], FAIR[2], FAIR[4], FAIR[3] }, { "free", "open" })
     end
     local prefix, foreign = pick { "", "", "k" }, pick { "0", "1" }
@@ -231,7 +230,7 @@ local SEEN = { ("%040x"):format(7), ("%040x 19ab0000000 web-1"):format(8) }
 
 -- Of client:check(): takes a lock, and releases it.
 local function trial_call()
-    return eval(script_text.read "redlock.scripts.check.trial", { "k" },
+    return eval(script_text.own "check.trial", { "k" },
         { pick { "take", "release" }, FENCED[2], FLOORS, "redlock:{k}:free" })
 end
 

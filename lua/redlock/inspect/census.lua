@@ -25,10 +25,8 @@ local max, sort = math.max, table.sort
 
 local _M = {}
 
-local INSPECT = "redlock.scripts.inspect."
-local NOW, DESCRIBE = "redlock.scripts.now", INSPECT .. "describe"
-local PAGE = script_text.read(NOW, DESCRIBE, INSPECT .. "page")
-local LOOK = script_text.read(NOW, DESCRIBE, INSPECT .. "look")
+local PAGE = script_text.own("now", "inspect.describe", "inspect.page")
+local LOOK = script_text.own("now", "inspect.describe", "inspect.look")
 
 local LOOKED = 1000           -- keys that a server looks at in one call
 local PAUSE = 0.1             -- seconds after a missed answer

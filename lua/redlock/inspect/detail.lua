@@ -10,7 +10,7 @@ local match, sub, huge, sort = string.match, string.sub, math.huge, table.sort
 
 local _M = {}
 
-local DETAIL = script_text.read("redlock.scripts.now", "redlock.scripts.inspect.detail")
+local DETAIL = script_text.own("now", "inspect.detail")
 local LISTS = { r = "readers", p = "permits", q = "queue", l = "latches" }
 
 -- Merges one server's rows into `all`: a reader, permit, waiter or latch -> each server's number.

@@ -10,7 +10,7 @@
 
 local answers = require "redlock.runtime.answers"
 local primitive = require "redlock.kinds.primitive"
-local script_text = require "redlock.runtime.script_text"
+local script = require("redlock.runtime.script_text").own
 local asking = require "redlock.lock.asking"
 local errors = require "redlock.runtime.errors"
 local future = require "redlock.lock.future"
@@ -31,10 +31,6 @@ local _M = { MAX = 4096 }
 
 local PAGE, A_MESSAGE = 12, 11         -- ids in an answer (arrive.lua), and in a message of ours
 
-local function script(name)
-    return script_text.read("redlock.scripts.latch." .. name)
-end
-
 local function keys(client, name)
     local key = "redlock:{" .. client.options.prefix .. name .. "}:"
     return { key .. "latch", key .. "arrived" }
@@ -44,14 +40,15 @@ local function channel(client, name)
     return "redlock:{" .. client.options.prefix .. name .. ":latch}:free"
 end
 
-local arrive = script "arrive"
+local arrive = script "latch.arrive"
 local latch_primitive = primitive.new {
     name = "latch",
     unlabelled = true,           -- the value is the latch's id
-    acquire = script "create",
-    release = script "release",
-    settle = script "settle",
-    asks = { look = { arrive }, arrive = { arrive, guarded = true }, delete = { script "delete" } },
+    acquire = script "latch.create",
+    release = script "latch.release",
+    settle = script "latch.settle",
+    asks = { look = { arrive }, arrive = { arrive, guarded = true },
+        delete = { script "latch.delete" } },
     keys = keys,
     args = function(view) return { format("%d", view.count or 0) } end,
     channel = channel,

@@ -12,20 +12,18 @@ local errors = require "redlock.runtime.errors"
 local fenced_lock = require "redlock.kinds.fenced_lock"
 local lock = require "redlock.lock.lock"
 local rounds = require "redlock.runtime.rounds"
-local script_text = require "redlock.runtime.script_text"
+local script = require("redlock.runtime.script_text").own
 local ffi_values = require "redlock.runtime.ffi_values"
 
 local error, format, max, pcall = error, string.format, math.max, pcall
 
 local _M = {}
 
-local FENCED, SLOTS = "redlock.scripts.fenced.", "redlock.scripts.slots."
 local ROUNDS = 5            -- others may raise counters meanwhile, and floors may be missing
 
 --- The questions that a permit's primitive needs to count.
 _M.asks = {
-    count = { script_text.read(SLOTS .. "memory", FENCED .. "counter", SLOTS .. "count"),
-        guarded = true },
+    count = { script("slots.memory", "fenced.counter", "slots.count"), guarded = true },
 }
 
 -- @return the counter of a majority, or nil; the largest counter; whether a server has no base

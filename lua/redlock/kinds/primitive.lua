@@ -13,7 +13,6 @@ local script_text = require "redlock.runtime.script_text"
 local pairs, pcall, ipairs = pairs, pcall, ipairs
 local setmetatable, getmetatable, type = setmetatable, getmetatable, type
 local format, gsub, match = string.format, string.gsub, string.match
-local unpack = unpack
 
 local _M = {}
 
@@ -127,7 +126,7 @@ local function script_in(what, value)
         for i = 1, #value do
             validate.name(format("%s[%d]", what, i), value[i], 256)
         end
-        local ok, read = pcall(script_text.read, unpack(value))
+        local ok, read = pcall(script_text.read, value)
         if not ok or #value == 0 then
             validate.bad(what, ok and "names of files are needed" or read)
         end
@@ -141,6 +140,10 @@ local function script_in(what, value)
     return text
 end
 
+local function as_it_is(_, text)
+    return text
+end
+
 -- Like checked(), for a function that returns one name.
 local function named(what, fn)
     return function(...)
@@ -148,12 +151,13 @@ local function named(what, fn)
     end
 end
 
-local function read_scripts(self, def)
+-- @param read  script_in(); for the library's own primitives as_it_is(), as specs compile those
+local function read_scripts(self, def, read)
     for _, scripts in ipairs { OF_A_LEASE, QUESTIONS } do
         for _, name in ipairs(scripts) do
             local optional = name ~= "acquire" and name ~= "release"
             if not (optional and def[name] == nil) then
-                self[name .. "_script"] = script_in("primitive." .. name, def[name])
+                self[name .. "_script"] = read("primitive." .. name, def[name])
             end
         end
     end
@@ -175,7 +179,7 @@ local function read_scripts(self, def)
             end
         end
         validate.options(what, rest, { guarded = true })
-        self[name .. "_script"] = script_in(what, ask[1])
+        self[name .. "_script"] = read(what, ask[1])
         self.questions[name] = validate.flag(what .. ".guarded", ask.guarded)
         self.asks[name] = true
     end
@@ -191,11 +195,11 @@ local function read_rule(self, def)
     self.vote = rule
 end
 
-local function make(def)
+local function make(def, read)
     validate.name("primitive.name", def.name, 64)
     local self = setmetatable({ name = def.name, questions = {}, asks = {},
         methods = {} }, Primitive)
-    read_scripts(self, def)
+    read_scripts(self, def, read)
     read_rule(self, def)
     for _, fields in ipairs { FUNCTIONS, HOOKS, { "names" } } do
         for _, field in ipairs(fields) do
@@ -225,7 +229,7 @@ local names = {}
 --- Makes a primitive of the user's: see redlock.primitive.
 function _M.define(def)
     def = validate.options("primitive", def, FIELDS)
-    local self = make(def)
+    local self = make(def, script_in)
     if names[self.name] then
         validate.bad("primitive.name", "'" .. self.name .. "' is a lock of the library's own")
     end
@@ -240,7 +244,7 @@ end
 function _M.new(def)
     validate.options("primitive", def, OWN)
     names[def.name] = true
-    local self = make(def)
+    local self = make(def, as_it_is)
     self.asks = NOTHING          -- for the library alone
     return self
 end

@@ -17,7 +17,7 @@ local permit_token = require "redlock.kinds.permit_token"
 local primitive = require "redlock.kinds.primitive"
 local printable = require("redlock.text.encoding").printable
 local rounds = require "redlock.runtime.rounds"
-local script_text = require "redlock.runtime.script_text"
+local script = require("redlock.runtime.script_text").own
 local validate = require "redlock.runtime.validate"
 local asking = require "redlock.lock.asking"
 local future = require "redlock.lock.future"
@@ -30,13 +30,9 @@ local _M = { MAX = 1024 }        -- the 256 bytes of an answer tell four slots t
 
 local Lock = lock.methods
 
-local SLOTS = "redlock.scripts.slots."
-
-local NOW = "redlock.scripts.now"
-
 -- A script that is told which slot the majority gave.
 local function agreed(name)
-    return script_text.read(NOW, SLOTS .. "slots", SLOTS .. "agreed", SLOTS .. name)
+    return script("now", "slots.slots", "slots.agreed", "slots." .. name)
 end
 
 local function keys(client, name)
@@ -83,13 +79,13 @@ _M.permit = primitive.new {
     name = "permit",
     vote = "same",
     shared = true,
-    acquire = script_text.read(NOW, SLOTS .. "first", SLOTS .. "slots", SLOTS .. "acquire"),
+    acquire = script("now", "slots.first", "slots.slots", "slots.acquire"),
     extend = agreed "extend",
-    import = script_text.read(NOW, SLOTS .. "slots", SLOTS .. "import"),
-    release = script_text.read(SLOTS .. "last", NOW, SLOTS .. "slots", SLOTS .. "release"),
+    import = script("now", "slots.slots", "slots.import"),
+    release = script("slots.last", "now", "slots.slots", "slots.release"),
     settle = agreed "settle",
-    asks = { open = { script_text.read(SLOTS .. "open") },
-        taken = { script_text.read(NOW, SLOTS .. "taken") }, count = permit_token.asks.count,
+    asks = { open = { script "slots.open" },
+        taken = { script("now", "slots.taken") }, count = permit_token.asks.count,
         floor = permit_token.asks.floor, seed = permit_token.asks.seed },
     keys = keys,
     args = args,

@@ -7,7 +7,6 @@
 local io, package, assert, error, loadstring = io, package, assert, error, loadstring
 local concat, find, format, match, sub = table.concat, string.find, string.format, string.match,
     string.sub
-local unpack = unpack
 
 local _M = {}
 
@@ -22,24 +21,31 @@ local function read(name)
     return body
 end
 
---- @param ...  names like those of modules ("redlock.scripts.lock.acquire"); the last script
---   uses what the ones before it declare
--- @return the text of one script. Raises when a file is not installed.
-function _M.read(...)
-    local parts = { ... }
-    for i = 1, #parts do
-        parts[i] = read(parts[i])
+local function joined(names, read_one)
+    local parts = {}
+    for i = 1, #names do
+        parts[i] = read_one(names[i])
     end
     return concat(parts)
 end
 
+--- @param names  like those of modules ("mine.acquire"); the last script uses what the ones before
+--   it declare
+-- @return the text of one script. Raises when a file is not installed.
+function _M.read(names)
+    return joined(names, read)
+end
+
+local texts = {}                 -- of the library's own files: most are part of several scripts
+
+local function read_own(name)
+    texts[name] = texts[name] or read("redlock.scripts." .. name)
+    return texts[name]
+end
+
 --- Like read(), of the library's own files: names below redlock.scripts ("lock.acquire").
 function _M.own(...)
-    local names = { ... }
-    for i = 1, #names do
-        names[i] = "redlock.scripts." .. names[i]
-    end
-    return _M.read(unpack(names))
+    return joined({ ... }, read_own)
 end
 
 -- Skips a string that begins at `at`.

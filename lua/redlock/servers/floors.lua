@@ -19,7 +19,7 @@ _M.BUCKETS = 1024
 -- Its tokens then continue from the floor.
 _M.COUNTER_TTL = limits.DAY
 
-local TELL = script_text.read "redlock.scripts.fenced.tell"     -- kept here: the core points to it
+local TELL = script_text.own "fenced.tell"     -- kept here: the core points to it
 
 --- Sets the fields of rl_options.
 function _M.configure(settings)

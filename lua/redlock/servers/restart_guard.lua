@@ -27,9 +27,8 @@ _M.KEY = "redlock:{server}:marker"
 local NEW, WITHIN, PAUSE = 5, 8, 0.2
 
 -- In one line.
-local CHECK = gsub(gsub(script_text.read "redlock.scripts.marker.check", "%-%-[^\n]*", ""), "%s+",
-    " ")
-local SET = script_text.read "redlock.scripts.marker.set"   -- kept here: the core only points to it
+local CHECK = gsub(gsub(script_text.own "marker.check", "%-%-[^\n]*", ""), "%s+", " ")
+local SET = script_text.own "marker.set"   -- kept here: the core only points to it
 
 --- Puts the marker's check before an acquire script, in its first line, so that line numbers in
 -- error messages stay true.

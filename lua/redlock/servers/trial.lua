@@ -14,7 +14,7 @@ local format, gmatch, gsub, match, concat = string.format, string.gmatch, string
 
 local _M = {}
 
-local TRIAL = script_text.read "redlock.scripts.check.trial"
+local TRIAL = script_text.own "check.trial"
 local LISTED = 2000           -- a server with more connections is not asked for a list
 local SCRIPT = "EVAL or EVALSHA"
 
