@@ -112,6 +112,26 @@ function work.futures(uris)
     end)
 end
 
+-- The oldest of some holds is released, and one with a new name is taken.
+function work.held(args)
+    local client, held, first = connected { args[2] }, tonumber(args[1]), 1
+    local function take(i)
+        assert(client:getLock("held" .. i):tryLock(30, 50))
+    end
+    local function turn(count)
+        for _ = 1, count do
+            take(first + held)
+            assert(client:getLock("held" .. first):unlock())
+            first = first + 1
+        end
+    end
+    for i = 1, held do
+        take(i)
+    end
+    turn(WARM)
+    measure(turn, CYCLES)
+end
+
 -- In a world, where no answers come together or apart by chance, and without the collector.
 function work.metered()
     local world = require("redlock").testing.new { nodes = 1, seed = 1, round_trip = 0.0005 }
@@ -175,6 +195,14 @@ function _M.count()
         local futures, theirs = counted(uris, "futures")
         return math.floor((cycle + collected) / CYCLES + 0.5), futures + theirs
     end)
+end
+
+--- @return instructions of a cycle beside `n` held locks, on one server
+function _M.count_beside(n)
+    local cluster = require("spec.support").cluster(1)
+    local cycle = counted({ n, cluster:uris()[1] }, "held")
+    cluster:stop()
+    return cycle / CYCLES
 end
 
 --- @return instructions that metrics add to a cycle

@@ -23,6 +23,12 @@ describe("the instructions", function()
         end
     end)
 
+    -- LuaJIT's tables: one more than 1,023 is as many as one of them has room for.
+    it("of a cycle beside as many held as fill a table are hardly more", function()
+        local alone, beside = instructions.count_beside(1), instructions.count_beside(1023)
+        assert.is_true(beside < alone * 1.2, ("%d, alone %d"):format(beside, alone))
+    end)
+
     it("of a cycle with metrics are hardly more", function()
         local added = instructions.count_metered()       -- 0.65 %
         assert.is_true(added > 0 and added <= cycle * 0.016, ("%d of %d"):format(added, cycle))

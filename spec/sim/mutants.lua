@@ -930,10 +930,10 @@ return {
         to = "        local_queue.wake_first", by = { "everybody is served" } },
 
     { name = "what one held who is gone is not his only", file = "lua/redlock/client/client.lua",
-        from = "    for id, hold in pairs(self.holds:of(owner)) do\n"
-            .. "        self.holds:remove(owner, id)",
-        to = "    for _, hold in ipairs(self.holds:all()) do\n        local id = hold.id\n"
-            .. "        self.holds:remove(self.holds.whose[hold.mine], id)",
+        from = "    for _, hold in ipairs(self.holds:of(owner)) do\n"
+            .. "        self.holds:remove(owner, hold.id)",
+        to = "    for _, hold in ipairs(self.holds:all()) do\n"
+            .. "        self.holds:remove(self.holds.whose[hold.mine], hold.id)",
         by = { "lost only by time" } },
 
     -- ---- waiting ----

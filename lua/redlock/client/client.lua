@@ -229,10 +229,10 @@ end
 
 --- Releases all that an owner held that no longer exists. Waits for nothing.
 function methods:free_owner(owner)
-    for id, hold in pairs(self.holds:of(owner)) do
-        self.holds:remove(owner, id)
+    for _, hold in ipairs(self.holds:of(owner)) do
+        self.holds:remove(owner, hold.id)
         rounds.orphan(hold.lease)
-        local_queue.wake_first(self.queues[id])
+        local_queue.wake_first(self.queues[hold.id])
     end
 end
 

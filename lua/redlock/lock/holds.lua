@@ -16,7 +16,9 @@
 -- coroutine) or was collected, its holds are released as soon as that is found.
 --
 -- A poll takes no longer the more is held: the core names the leases that were lost, and holds
--- that need a look from time to time are in a list by age.
+-- that need a look from time to time are in a list by age. Nor does a call: LuaJIT builds a table
+-- that is full anew for each new key, even if as many keys are removed. So removed keys stay, as
+-- false, until they are more than what is held (tidy).
 
 local ffi = require "ffi"
 local card = require "redlock.text.card"
@@ -34,6 +36,8 @@ local _M = {}
 -- How many lost leases are remembered that were never renewed: an application may let thousands
 -- expire instead of releasing them.
 local REMEMBERED = 10000
+
+local UNTIDY = 64             -- how many removed keys may stay, however little is held
 
 local IMMORTAL = { string = true, number = true, boolean = true }   -- owners never collected
 
@@ -65,7 +69,7 @@ local function leave(hold)
     if not line then
         return false
     end
-    hold.line, line[number] = nil, nil
+    hold.line, line[number] = nil, false
     if number == line.last and number >= line.first then
         line.last = number - 1
     end
@@ -91,6 +95,8 @@ function _M.new(client)
         whose = weak "kv",       -- what `owners` has -> owner
         here = weak "v",         -- id -> the last hold of it
         live = weak "v",         -- the core's name -> hold, unless known to be lost
+        size = 0,                -- how many `live` has, at most
+        removed = 0,             -- since the last tidy()
         sets = weak "k",         -- live ones of several names
         line = new_line(),
         run_out = new_line(),    -- lost ones that were never kept; the others stay in line
@@ -108,7 +114,7 @@ end
 --- The hold of an owner, even after its end; or nil.
 function Holds:get(owner, id)
     local mine = self.owners[owner]
-    return mine and mine[id]
+    return mine and mine[id] or nil
 end
 
 --- Registers a hold of an owner under an id (kind:name). ends: when its validity ends, as known.
@@ -123,7 +129,7 @@ function Holds:set(owner, id, hold, now, ends)
     stand_in(self.line, hold, now)
     mine[id] = hold
     self.here[id] = hold
-    self.live[hold.key] = hold
+    self.live[hold.key], self.size = hold, self.size + 1
     if hold.primitive.names then
         self.sets[hold] = true
     end
@@ -154,7 +160,7 @@ local function is_over(self, hold)
         self.sets[hold] = nil
     end
     if self.live[hold.key] == hold then
-        self.live[hold.key] = nil
+        self.live[hold.key], self.size = false, self.size - 1
         self.fixed = self.fixed - (hold.kept and 0 or 1)
     end
     if hold.sentinel then
@@ -164,10 +170,45 @@ local function is_over(self, hold)
     end
 end
 
+-- Removes the keys that are false. No pairs(): finalizers call it.
+-- @return how many others there are
+local function clear(t)
+    local n, key, value = 0, next(t)
+    while key ~= nil do
+        if value == false then
+            t[key] = nil
+        else
+            n = n + 1
+        end
+        key, value = next(t, key)
+    end
+    return n
+end
+
+-- After a hold has left one of the tables.
+local function tidy(self)
+    self.removed = self.removed + 1
+    if self.removed <= max(self.size, UNTIDY) then
+        return
+    end
+    self.removed, self.size = 0, clear(self.live)
+    clear(self.here)
+    clear(self.line)
+    clear(self.run_out)
+    local owner, mine = next(self.owners)
+    while owner ~= nil do
+        -- Other owners keep an empty table until they are collected: it may be used again soon.
+        if clear(mine) == 0 and IMMORTAL[type(owner)] then
+            self.owners[owner] = nil
+        end
+        owner, mine = next(self.owners, owner)
+    end
+end
+
 local function take_out(self, hold)
     local id, mine = hold.id, hold.mine
     if self.here[id] == hold then
-        self.here[id] = nil
+        self.here[id] = false
     end
     is_over(self, hold)
     leave(hold)
@@ -176,30 +217,28 @@ local function take_out(self, hold)
         left(hold)
     end
     if mine[id] == hold then
-        mine[id] = nil
+        mine[id] = false
     end
-    local owner = self.whose[mine]
-    -- Other owners keep an empty table until they are collected: it may be used again soon.
-    if IMMORTAL[type(owner)] and next(mine) == nil and self.owners[owner] == mine then
-        self.owners[owner] = nil
-    end
+    tidy(self)
 end
 
 function Holds:remove(owner, id)
     take_out(self, self.owners[owner][id])
 end
 
-local NOTHING = {}
-
---- What an owner has by kind:name, including lost holds. Read only.
+--- A list of what an owner has, including lost holds.
 function Holds:of(owner)
-    return self.owners[owner] or NOTHING
+    local list = {}
+    for _, hold in pairs(self.owners[owner] or list) do
+        list[#list + 1] = hold or nil
+    end
+    return list
 end
 
 --- A list of what an owner holds now.
 function Holds:held_by(owner)
     local list = {}
-    for _, hold in pairs(self:of(owner)) do
+    for _, hold in ipairs(self:of(owner)) do
         if rounds.remaining(hold.lease) > 0 then
             list[#list + 1] = hold
         end
@@ -211,7 +250,7 @@ end
 -- the watchdog keeps it; nil: none does. Releases the holds of an owner that no longer exists.
 function Holds:held_by_others(owner, id)
     local hold = self.here[id]
-    local other = hold and self.whose[hold.mine]
+    local other = hold and self.whose[hold.mine] or nil
     local left = other ~= nil and other ~= owner and rounds.remaining(hold.lease) or 0
     if left > 0 and not self.client.host.alive(other) then
         self.client:free_owner(other)
@@ -235,12 +274,16 @@ end
 
 --- The hold that the core calls `key`, if it is not known to be lost; or nil.
 function Holds:known_as(key)
-    return self.live[key]
+    return self.live[key] or nil
 end
 
 --- Whether there are holds, perhaps without an owner: an owner may be collected long before them.
 function Holds:any()
-    return next(self.live) ~= nil
+    local key, hold = next(self.live)
+    while hold == false do
+        key, hold = next(self.live, key)
+    end
+    return key ~= nil
 end
 
 --- Whether any hold has onLost functions.
@@ -252,7 +295,9 @@ end
 function Holds:orphan_all()
     local key, hold = next(self.live)
     while key do
-        rounds.orphan(hold.lease)
+        if hold then
+            rounds.orphan(hold.lease)
+        end
         key, hold = next(self.live, key)
     end
 end
@@ -262,7 +307,7 @@ function Holds:all()
     local list = {}
     for _, line in ipairs { self.line, self.run_out } do
         for number = line.first, line.last do
-            list[#list + 1] = line[number]
+            list[#list + 1] = line[number] or nil
         end
     end
     return list
@@ -352,6 +397,7 @@ function Holds:lose(hold, reason, taker)
         hold.holder = taker and card.behind(taker, 20)
     end
     is_over(self, hold)
+    tidy(self)
     if not hold.kept and leave(hold) then
         stand_in(self.run_out, hold, hold.lost_at)
         forget_run_out(self, 0)
