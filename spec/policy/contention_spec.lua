@@ -190,11 +190,46 @@ describe("who has released a lock that others wait for", function()
         assert.is_true(away >= 0.049 and away < 1.4, ("%g s"):format(away))
     end)
 
+    it("soon gives no more way to one that stands still, and does again to others", function()
+        local world = require("redlock").testing.new { nodes = 3, seed = 1 }
+        local client, other = world:client(), world:client()
+        local l = client:getLock "x"
+        -- Seconds of the world for as many locks and releases.
+        local function cycles(n)
+            local from = world:now()
+            for _ = 1, n do
+                assert(l:tryLock(1, 10))
+                assert(l:unlock())
+            end
+            return world:now() - from
+        end
+        local alone = cycles(300)
+        local function wait_for_it(client_of_it)
+            assert(l:tryLock(1, 10))
+            local task = world:spawn(function()
+                local theirs = client_of_it:getLock "x"
+                return assert(theirs:tryLock(20, 10)) and theirs:unlock()
+            end)
+            world:advance(0.1)
+            return task
+        end
+        local task = wait_for_it(other)
+        world:spawn(world.stop, world, other, 10)
+        assert(l:unlock())
+        cycles(10)
+        assert.is_true(cycles(300) < 1.5 * alone)
+        wait_for_it(world:client())
+        assert(l:unlock())
+        assert.is_true(client.yields:get(l.id).ends > client.now())      -- to the second one
+        task:join()
+        world:close()
+    end)
+
     it("waits no longer than it was told to", function()
         local cluster = support.cluster(1)
         local client = support.warm_client(cluster)
         local l = client:getLock "x"
-        client.yield_until:add(l.id, client.now(), 30)
+        client.yields:add(l.id, client.now(), { ends = client.now() + 30 })
         local from = support.now()
         assert.is_true(l:tryLock(0.05, 10))
         assert.is_true(support.now() - from < 20)

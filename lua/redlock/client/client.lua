@@ -87,7 +87,7 @@ function _M.new(opts, from)
         queues = {},             -- kind:name -> its queue in this process
         alone = {},              -- calls that wait without a place in one (lock/turn.lua), as keys
         waiting = 0,             -- how many calls are in them
-        yield_until = expiring_set.new(handover.YIELD_MAX), -- kind:name left to others first
+        yields = expiring_set.new(handover.REMEMBERED),     -- kind:name -> see handover.lua
         used = false,            -- whether an attempt was made
         closed = false,
     }, Client)

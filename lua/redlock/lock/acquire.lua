@@ -153,6 +153,7 @@ end
 -- Decides whether there will be another attempt.
 local function decide(call)
     local client = call.lock.client
+    handover.found(call.lock, true)
     local err = hooks.refused(call) or turn.begin_waiting(call)
     if err then
         return err
@@ -220,6 +221,7 @@ end
 -- Counts a call that holds the lock. An owner that held it already has not waited.
 local function count(call)
     local lock, hold = call.lock, call.hold
+    handover.found(lock, false)
     outcomes.acquired(lock.client, lock.name, call.started, hold and hold.since or call.started)
 end
 

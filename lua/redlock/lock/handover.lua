@@ -19,11 +19,40 @@ local _M = {}
 -- often as the last; if all yield 5 ms, 3 times.
 local YIELD = 0.005
 local RUN = 0.05              -- seconds for which a hold may be passed on in a row
-_M.YIELD_MAX = RUN
+
+-- A waiter that stands still (SIGSTOP, a frozen machine) listens and takes no turn. Once VAIN yields
+-- in a row found nobody who took it, this process rests from yielding for REST seconds after each,
+-- doubled each time up to REST_MAX. One turn that is taken ends this, and so does another listener.
+local VAIN, REST, REST_MAX = 3, 0.01, 0.08
+_M.REMEMBERED = 1             -- seconds for which a yield counts
 
 --- Seconds for which this process yields a lock to others; 0: it does not.
 function _M.yield_for(lock, now)
-    return lock.client.yield_until:left(lock.id, now)
+    local yield = lock.client.yields:get(lock.id)
+    return yield and max(yield.ends - now, 0) or 0
+end
+
+-- Others listened to a release: yields for `seconds`, if this is not known to be in vain.
+local function yield_to(lock, others, seconds)
+    local yields, now = lock.client.yields, lock.client.now()
+    local yield = yields:get(lock.id)
+    if not yield or others > yield.others then
+        yield = { ends = 0, vain = 0 }
+    end
+    yield.others = others        -- how many listened
+    local rest = yield.vain >= VAIN and min(REST * 2 ^ (yield.vain - VAIN), REST_MAX) or 0
+    if now >= yield.ends + rest then
+        yield.ends, yield.open = now + seconds, true
+    end
+    yields:add(lock.id, now, yield)
+end
+
+--- Notes what an attempt has found: whether somebody else had the lock, if only for a moment.
+function _M.found(lock, taken)
+    local yield = lock.client.yields:get(lock.id)
+    if yield and (taken or yield.open) then
+        yield.vain, yield.open = taken and 0 or yield.vain + 1, false
+    end
 end
 
 --- When the run of hand-overs began that led to a hold.
@@ -69,9 +98,8 @@ function _M.released(lock, told, hold)
     local own = queue and queue.watching > 0 and 1 or 0
     local others = told and told - own or queue and 1 or 0
     if hold and others > 0 and not hold.followed then
-        local now = client.now()
-        local turns = queue and 0 or others * (now - _M.run_since(hold))
-        client.yield_until:add(lock.id, now, min(max(turns, YIELD), RUN))
+        local turns = queue and 0 or others * (client.now() - _M.run_since(hold))
+        yield_to(lock, others, min(max(turns, YIELD), RUN))
     end
     if queue then
         local_queue.wake_first(queue)
