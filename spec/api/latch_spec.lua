@@ -35,6 +35,15 @@ describe("a latch", function()
         slow:close()
     end)
 
+    it("is looked at by one of those in a process that wait for it", function()
+        assert.is_true(client:getCountDownLatch("x"):trySetCount(1))
+        local few = support.asked_by_waiters(cluster[1], other, function()
+            return other:getCountDownLatch("x"):awaitAsync(40)
+        end)
+        assert.is_true(few < 10, few .. " scripts in a fallback")
+        assert.is_true(client:getCountDownLatch("x"):countDown())
+    end)
+
     it("counts a party once, however often it says so", function()
         local latch = client:getCountDownLatch "x"
         assert.is_true(latch:trySetCount(2))

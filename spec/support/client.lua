@@ -51,6 +51,19 @@ function _M.child(nodes, opts, code, process_opts)
     ]]):format(table.concat(uris, " "), opts or "{}", code), process_opts)
 end
 
+-- How many scripts a server runs in the client's fallback for 100 calls that wait. begin(i): starts
+-- one, and returns its future.
+function _M.asked_by_waiters(server, client, begin)
+    local futures, fallback = {}, client.options.fallback
+    for i = 1, 100 do
+        futures[i] = begin(i)
+    end
+    assert(not futures[1]:get(2 * fallback))       -- all have asked, and subscribed
+    local from, before = sys.now(), server:calls_of "evalsha"
+    assert(not futures[1]:get(4 * fallback))
+    return (server:calls_of "evalsha" - before) / (sys.now() - from) * fallback
+end
+
 -- A proxy before each server of a cluster.
 function _M.proxies(cluster)
     local proxies = {}

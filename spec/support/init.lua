@@ -41,6 +41,7 @@ return {
     warm_client = client.warm_client,
     two_clients = client.two_clients,
     child = client.child,
+    asked_by_waiters = client.asked_by_waiters,
     proxies = client.proxies,
     all = client.all,
     clock = shim.clock,

@@ -88,6 +88,7 @@ function _M.new(opts, from)
         alone = {},              -- calls that wait without a place in one (lock/turn.lua), as keys
         waiting = 0,             -- how many calls are in them
         yields = expiring_set.new(handover.REMEMBERED),     -- kind:name -> see handover.lua
+        refused = expiring_set.new(2 * opts.fallback),      -- kind:name -> see waking.lua
         used = false,            -- whether an attempt was made
         closed = false,
     }, Client)

@@ -207,9 +207,15 @@ end
 
 -- @return true: it is open, at `ends` at the latest; or nil and an error
 local function wait_until(subscription, self, ends)
-    local client = self.client
+    local client, id = self.client, "latch:" .. self.name
     local patience, answered, seen = client.options.patience, client.now(), 0
+    local function sleep(seconds)
+        local before = seen
+        seen = subscriptions.sleep(client, subscription, seen, seconds)
+        return seen > before
+    end
     repeat
+        local at = client.now()
         local left, err = look(self)
         local now = client.now()
         answered = left and now or answered
@@ -222,8 +228,12 @@ local function wait_until(subscription, self, ends)
         elseif rounds.is_over(client) then
             return lock.failure(self, "closed")
         end
-        seen = subscriptions.sleep(client, subscription, seen,
-            min(client.options.fallback, ends - now))
+        if left then
+            waking.refused(client, id, at)
+        end
+        if not sleep(min(client.options.fallback * (0.5 + rounds.random(client)), ends - now)) then
+            answered = waking.sleep_on(client, id, now, ends, sleep) or answered
+        end
     until false
 end
 

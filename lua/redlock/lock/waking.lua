@@ -11,7 +11,7 @@ local rounds = require "redlock.runtime.rounds"
 local subscriptions = require "redlock.runtime.subscription"
 local votes = require "redlock.lock.votes"
 
-local min, max = math.min, math.max
+local min, max, huge = math.min, math.max, math.huge
 local random = rounds.random
 
 local _M = {}
@@ -136,6 +136,36 @@ local function pause_of(call, free_in)
     return pause
 end
 
+-- Calls of this client that wait beside each other need not all ask the servers: what refused one
+-- that asked later than another would refuse that one, too.
+
+--- Notes for sleep_on() that a call asked the servers at the time `at`, and has to wait.
+-- @param id       kind:name
+-- @param free_at  when a majority may be free; nil: not known
+function _M.refused(client, id, at, free_at)
+    client.refused:add(id, client.now(), { at = at, free_at = free_at or huge })
+end
+
+--- Sleeps while others are refused that ask for the same, each time since the call slept last.
+-- @param began     when its last sleep began
+-- @param deadline  when its wait ends
+-- @param sleep     function(seconds), which returns whether it was woken
+-- @return when others were last refused; or nil
+function _M.sleep_on(client, id, began, deadline, sleep)
+    local at
+    repeat
+        local other, now = client.refused:get(id), client.now()
+        local pause = other and other.at >= began and min(deadline - now,
+            client.options.fallback * (0.5 + random(client)),
+            other.free_at - now + 0.001 + random(client) * 0.002) or 0
+        if pause <= 0 then
+            return at
+        end
+        at, began = other.at, now
+    until sleep(pause) or rounds.is_over(client)
+    return at
+end
+
 --- Sleeps until the next attempt makes sense, or the call's time has passed.
 -- @param call  see acquire.lua; its round, if any, is freed
 function _M.sleep(call)
@@ -148,7 +178,7 @@ function _M.sleep(call)
     elseif call.wait then
         follow(call)
     end
-    local client = call.lock.client
+    local lock, client = call.lock, call.lock.client
     local left = max(call.deadline - client.now(), 0)
     local free_in = call.round ~= nil and answers.free_in(call.round)
     learn(call)
@@ -156,9 +186,18 @@ function _M.sleep(call)
     local pause = min(pause_of(call, free_in), left)
     local sleeps, began = call.sleeps, client.now()
     local subscription = sleeps.subscription
+    local alike = call.free and not (call.wait or call.votes.split) and call.outcome == "held"
+    if alike then
+        _M.refused(client, lock.id, call.now, free_in and began + free_in)
+    end
     nap(call, pause)
     if not subscription then
         return
+    elseif alike and subscriptions.wakes(subscription) <= sleeps.seen then
+        call.answered = _M.sleep_on(client, lock.id, began, call.deadline, function(seconds)
+            nap(call, seconds)
+            return subscriptions.wakes(subscription) > sleeps.seen
+        end) or call.answered
     end
     sleeps.woken = subscriptions.wakes(subscription) > sleeps.seen
     local rest = sleeps.woken and began + min(deaf_for(call), pause) - client.now() or 0
