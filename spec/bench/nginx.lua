@@ -1,5 +1,6 @@
 -- make bench-nginx: the library in one worker of nginx, beside the floor (floor.c) and beside
--- a Redlock written by hand with lua-resty-redis. Five servers; the competitors take turns.
+-- a Redlock written by hand with lua-resty-redis. Five servers; the competitors take turns. Then
+-- beside a lock written by hand on one server.
 --
 --     luajit spec/bench/nginx.lua [seconds per row [cycles per batch]]
 local root = arg[0]:match "^(.*)/spec/bench/[^/]*$" or "."
@@ -98,9 +99,10 @@ local function compare(what, in_flight, field, better)
         median(hand), better))
 end
 
-local function wrk(path, seconds, connections)
+local function wrk(path, seconds, connections, server)
     local p = support.spawn { "wrk", "-t1", "-c" .. connections, "-d" .. seconds .. "s",
-        "--latency", "--timeout", "60s", ("http://127.0.0.1:%d%s"):format(ng.port, path),
+        "--latency", "--timeout", "60s",
+        ("http://127.0.0.1:%d%s"):format((server or ng).port, path),
         stdout = "pipe", stderr = "stdout" }
     return p
 end
@@ -150,6 +152,68 @@ local function hand_over()
         p50, p99))
 end
 
+-- ---- beside a lock on one server ---------------------------------------------------
+
+local ON_ONE = [[
+    location /hand { content_by_lua_block {
+        local name, value = "h" .. math.random(1e5), by_hand.value()
+        assert(by_hand.take(name, value) and by_hand.give(name, value))
+        ngx.print "ok"
+    } }
+    location /one { content_by_lua_block { cycle(client) } }
+    location /three { content_by_lua_block { cycle(on_three) } }
+]]
+
+local ON_THREE = [[
+    on_three = redlock.new { nodes = { "%s" }, cluster = "spec", timeout = 5 }
+    function cycle(client)
+        local lock = client:getLock("n" .. math.random(1e5))
+        assert(lock:tryLock(5, 10))
+        assert(lock:unlock())
+        ngx.print "ok"
+    end
+]]
+
+local UNITS = { us = 1, ms = 1e3, s = 1e6 }
+
+-- Each request is a lock and its release: p50 of the requests, and what one costs the worker.
+local function requests(server, path, connections)
+    local pid = server:workers()[1]
+    local cpu, switches = turns.used_by(pid)
+    local _, p50, _, text = result(wrk(path, math.ceil(SECONDS / 2), connections, server))
+    local cpu_after, switches_after = turns.used_by(pid)
+    local count, number, unit = text:match "(%d+) requests in", p50:match "^(%S-)(%a+)$"
+    assert(not text:find "Non-2xx", text)
+    return { p50 = number * UNITS[unit], cpu = (cpu_after - cpu) / count,
+        switches = (switches_after - switches) / count }
+end
+
+local function on_one_server()
+    local server = support.nginx { nodes = support.cluster(1), server = ON_ONE,
+        init = resty.by_hand(20000) .. ON_THREE:format(table.concat(support.cluster(3):uris(),
+            '", "')), options = "timeout = 5" }
+    print "lock and unlock in a request; by hand on one server, and redlock / by hand in each turn:"
+    local paths = { "/hand", "/one", "/three" }
+    for _, connections in ipairs { 1, 32, 64 } do
+        local batches = { {}, {}, {} }
+        for i = 1, TURNS do
+            for k, path in ipairs(paths) do
+                batches[k][i] = requests(server, path, connections)
+            end
+        end
+        local hand = batches[1]
+        print(("%d connections, by hand: p50 %.0f us; the worker: CPU %.0f us, switches %.1f")
+            :format(connections, turns.median_of(hand, "p50"), turns.median_of(hand, "cpu"),
+                turns.median_of(hand, "switches")))
+        for k = 2, #paths do
+            print(("    redlock on %s: p50 %s, CPU %s, switches %.1f"):format(paths[k]:sub(2),
+                turns.ratio(batches[k], hand, "p50"), turns.ratio(batches[k], hand, "cpu"),
+                turns.median_of(batches[k], "switches")))
+        end
+    end
+    server:stop "TERM"
+end
+
 local ok, err = pcall(function()
     floor:run(2000, IN_FLIGHT)
     run_nginx(ng, "redlock", 300, 8)
@@ -159,6 +223,7 @@ local ok, err = pcall(function()
     compare("one at a time, p50", 1, "p50", "redlock <= 1.4")
     ping_beside_waiters()
     hand_over()
+    on_one_server()
     local complaints = ng:complaints()
     print(complaints ~= "" and complaints or "no errors in the log")
 end)

@@ -261,6 +261,7 @@ local PARTS = {
         require("spec.bench.neighbour").run(math.ceil(ROUNDS / 4), setting("SECONDS", 8),
             setting("KEPT", 50000))
     end },
+    { "command", function() require("spec.bench.command").run(math.ceil(ROUNDS / 4)) end },
     { "instructions", function() require("spec.bench.instructions").compiled() end },
 }
 

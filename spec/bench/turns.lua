@@ -66,6 +66,18 @@ local function used_by(cluster)
     return sum / 1000
 end
 
+--- @return the CPU time of a process so far, in us, and how often its threads have waited
+function _M.used_by(pid)
+    local cpu, switches = 0, 0
+    local tasks = io.popen(("cd /proc/%d/task && cat */schedstat */status"):format(pid))
+    for line in tasks:lines() do
+        cpu = cpu + (line:match "^(%d+) %d+ %d+$" or 0) / 1000
+        switches = switches + (line:match "^voluntary_ctxt_switches:%s*(%d+)" or 0)
+    end
+    tasks:close()
+    return cpu, switches
+end
+
 --- As run(), and with `servers`: what the servers of its cluster took for a cycle.
 function Worker:batch(cycles, in_flight)
     local before = self.cluster and used_by(self.cluster)

@@ -20,9 +20,9 @@ local _M = {}
 local YIELD = 0.005
 local RUN = 0.05              -- seconds for which a hold may be passed on in a row
 
--- A waiter that stands still (SIGSTOP, a frozen machine) listens and takes no turn. Once VAIN yields
--- in a row found nobody who took it, this process rests from yielding for REST seconds after each,
--- doubled each time up to REST_MAX. One turn that is taken ends this, and so does another listener.
+-- A waiter that stands still (SIGSTOP, a frozen machine) listens and takes no turn. Once nobody has
+-- used VAIN yields in a row, this process yields less often: REST seconds after the last yield,
+-- doubled each time up to REST_MAX. A turn that is taken ends this, and so does another listener.
 local VAIN, REST, REST_MAX = 3, 0.01, 0.08
 _M.REMEMBERED = 1             -- seconds for which a yield counts
 

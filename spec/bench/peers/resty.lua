@@ -26,6 +26,9 @@ local BY_HAND = [[
         return ok
     end
     local function all(name, value, unlock)
+        if #nodes == 1 then
+            return ask(nodes[1], name, value, unlock)
+        end
         local threads, yes = {}, 0
         for i, node in ipairs(nodes) do
             threads[i] = ngx.thread.spawn(ask, node, name, value, unlock)

@@ -150,10 +150,11 @@ function _M.list(peers)
     local function redis(n)
         return function() return support.cluster(n or MEMBERS) end
     end
+    local ours = script(arg[-1] or "luajit", "redlock.lua", nil, support.lua_env())
     local fixed = "a lease of fixed length; the caller compares clocks"
     return {
-        { name = "redlock", start = redis(), told = true,
-            argv = script(arg[-1] or "luajit", "redlock.lua", nil, support.lua_env()) },
+        { name = "redlock", start = redis(), argv = ours, told = true },
+        { name = "redlock", start = redis(1), argv = ours, told = true },
         { name = "npm redlock 4.2", start = redis(), argv = node "redlock4", told = fixed },
         { name = "npm redlock 5 beta", start = redis(), argv = node "redlock5", told = true },
         { name = "npm redis-semaphore", start = redis(), argv = node "redis-semaphore",
