@@ -327,6 +327,12 @@ bench-nginx: ## bench in an nginx worker; OPENRESTY=prefix
 	@$(MAKE) --no-print-directory -s all tools $(TOOLS)/floor
 	@$(RUN_LUA) spec/bench/nginx.lua $(or $(SECONDS),5) $(or $(CYCLES),1000)
 
+.PHONY: bench-scale
+bench-scale: ## measure what grows, at two sizes: connections, bytes, rates
+	@spec/setup test
+	@$(MAKE) --no-print-directory -s all tools
+	@$(RUN_LUA) spec/bench/scale.lua $(LESS) $(MORE)
+
 # Locks N fenced names once each: prints the memory that they take on the servers, and that it is freed when
 # their counters have expired, here after SECONDS.
 .PHONY: bench-fencing

@@ -212,8 +212,8 @@ describe("a fencing token", function()
     end)
 end)
 
--- Servers forget, one at a time, and their clocks are set back, at random: the others teach them, and
--- no clock decides.
+-- Servers forget, one at a time, and their clocks are set back, at random: the others teach them,
+-- and no clock decides.
 describe("tokens over thousands of holds", function()
     local HOLDS, BACK = 2000, 3600
 
