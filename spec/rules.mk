@@ -328,7 +328,7 @@ bench-nginx: ## bench in an nginx worker; OPENRESTY=prefix
 	@$(RUN_LUA) spec/bench/nginx.lua $(or $(SECONDS),5) $(or $(CYCLES),1000)
 
 .PHONY: bench-scale
-bench-scale: ## measure what grows, at two sizes: connections, bytes, rates
+bench-scale: ## measure connections, bytes and rates at two sizes
 	@spec/setup test
 	@$(MAKE) --no-print-directory -s all tools
 	@$(RUN_LUA) spec/bench/scale.lua $(LESS) $(MORE)
