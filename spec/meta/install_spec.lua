@@ -292,7 +292,8 @@ describe("installing by make, from the archive", function()
         local rock = support.spawn { "make", "-s", "-C", dir, "install-rock", "LUADIR=" .. stage
             .. "/opt/x/lib/luarocks/rocks-5.1/redlock/1/lua", "PREFIX=" .. support.tmpdir(),
             stdout = "pipe", stderr = "stdout" }
-        assert.matches("first run: make uninstall PREFIX=" .. stage .. "/opt/x", rock:read_all(120))
+        assert.truthy(rock:read_all(120):find("first run: make uninstall PREFIX=" .. stage
+            .. "/opt/x\n", 1, true))
         run("rm", "-r", stage .. "/opt/x/lib/luarocks")
         local theirs = stage .. "/opt/x/share/lua/5.1/theirs.lua"
         run("touch", theirs)
