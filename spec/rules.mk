@@ -172,11 +172,13 @@ FUZZERS = $(BUILD)/fuzz/resp $(BUILD)/fuzz/core $(BUILD)/fuzz/guarded $(BUILD)/f
 FUZZ = clang $(FLAGS) -g -O1 -fsanitize=fuzzer,address,undefined \
        -fno-sanitize-recover=all -fno-omit-frame-pointer -Ispec/fuzz
 
+FUZZED = $(patsubst %,c/%.c,$(filter-out engine/cleanups,$(PURE)))
+
 $(BUILD)/fuzz/guarded: spec/fuzz/core.c
 $(filter-out $(BUILD)/fuzz/lua,$(FUZZERS)): $(BUILD)/fuzz/%: spec/fuzz/%.c spec/fuzz/fuzz.h \
-        $(PURE:%=c/%.c) $(wildcard c/*.h c/*/*.h c/*/*/*.h) $(BUILD)/flags
+        $(FUZZED) $(wildcard c/*.h c/*/*.h c/*/*/*.h) $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(FUZZ) -o $@ $< $(PURE:%=c/%.c) $(LIBHIREDIS) -ldl
+	$(FUZZ) -o $@ $< $(FUZZED) $(LIBHIREDIS) -ldl
 
 $(BUILD)/fuzz/lua: spec/fuzz/lua.c spec/fuzz/fuzz.h
 	@mkdir -p $(@D)
