@@ -50,11 +50,12 @@ static _Thread_local struct rl_mailbox *gathering; /* its take sends what this t
 /* With the mutex. */
 static void ring(struct rl_mailbox *m)
 {
-    if (m->post && pthread_equal(m->thread, pthread_self()))
+    if (m->post && pthread_equal(m->thread, pthread_self())) {
         m->post(m->bell_of_host, 1);
-    else if (m->fd >= 0)
+    } else if (m->fd >= 0) {
         net_wake(m->fd);
-    m->signalled = m->fd >= 0;
+        m->signalled = 1;
+    }
 }
 
 /* With the mutex: once for all that arrives until the loop has emptied the list. */
