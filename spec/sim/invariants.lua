@@ -258,7 +258,8 @@ _M.list = {
     } },
 
     -- Each client adds what it has seen of it, and none what another one has.
-    { name = "a quarantine is no older than it says", of = "guarded", needs = { "boottime" },
+    { name = "a quarantine is no older than it says", of = "guarded",
+        needs = { "boottime", "notice" },
         on = {
         script = function(sim, server, role, _, args, vote)
             local text = role == "mark" and vote:sub(1, #args[2]) == args[2] and vote or ""
