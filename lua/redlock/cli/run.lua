@@ -91,7 +91,7 @@ STATUSES
   # send invoices from one machine, and rather not at all than twice
   0 4 1 * *  redlock run invoices --once 3600 -- send-invoices
   # several commands
-  redlock run migrate:app -- sh -c 'pg_dump app > before.sql && ./migrate'
+  redlock run migrate:app -- sh -c 'pg_dump app > old.sql && ./migrate'
   # the database refuses late writers
   redlock run stock -- \
       sh -c 'psql -v t=$REDLOCK_TOKEN -f stock.sql'   # WHERE fence <= :t]]
