@@ -139,17 +139,14 @@ end
 -- Calls of this client that wait beside each other need not all ask the servers: what refused one
 -- that asked later than another would refuse that one, too.
 
---- Notes for sleep_on() that a call asked the servers at the time `at`, and has to wait.
--- @param id       kind:name
--- @param free_at  when a majority may be free; nil: not known
+--- Notes for sleep_on() that a call asked the servers for id (kind:name) at the time `at`, and has
+-- to wait; free_at: when a majority may be free; nil: not known.
 function _M.refused(client, id, at, free_at)
     client.refused:add(id, client.now(), { at = at, free_at = free_at or huge })
 end
 
---- Sleeps while others are refused that ask for the same, each time since the call slept last.
--- @param began     when its last sleep began
--- @param deadline  when its wait ends
--- @param sleep     function(seconds), which returns whether it was woken
+--- Sleeps while others are refused that ask for the same, each time since its last sleep `began`,
+-- until the deadline of the wait; sleep(seconds) returns whether it was woken.
 -- @return when others were last refused; or nil
 function _M.sleep_on(client, id, began, deadline, sleep)
     local at
