@@ -247,8 +247,8 @@ _M.list = {
         end,
     } },
 
-    -- Not when our own clock stood still, or jumped. It may have to wait for a connection.
-    { name = "only a step is written as one", of = "guarded", on = {
+    -- Not when our own clock jumped. It may have to wait for a connection.
+    { name = "only a step is written as one", of = "guarded", needs = { "boottime" }, on = {
         write = function(sim, server, key, old, new)
             return key == "redlock:{server}:marker" and new and new.value:sub(18, 21) == "v4 s"
                 and not (old and old.value:sub(21, 21) == "s")

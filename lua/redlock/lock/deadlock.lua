@@ -21,7 +21,7 @@ local function rivals_of(lock)
             ids[#ids + 1] = kind .. ":" .. name
         end
     end
-    for hold in pairs(lock.client.holds.sets) do
+    for _, hold in pairs(lock.client.holds.sets) do
         for _, name in ipairs(hold.id ~= lock.id and hold.primitive.names(hold.name) or {}) do
             if wanted[name] then
                 ids[#ids + 1] = hold.id

@@ -97,7 +97,7 @@ function _M.new(client)
         live = weak "v",         -- the core's name -> hold, unless known to be lost
         size = 0,                -- how many `live` has, at most
         removed = 0,             -- since the last tidy()
-        sets = weak "k",         -- live ones of several names
+        sets = weak "v",         -- id -> the live hold of several names
         line = new_line(),
         run_out = new_line(),    -- lost ones that were never kept; the others stay in line
         fixed = 0,               -- how many live ones the watchdog does not keep
@@ -131,7 +131,7 @@ function Holds:set(owner, id, hold, now, ends)
     self.here[id] = hold
     self.live[hold.key], self.size = hold, self.size + 1
     if hold.primitive.names then
-        self.sets[hold] = true
+        self.sets[id] = hold
     end
     local host = self.client.host
     host.took(hold, owner, self.client.options.lease / 3)
@@ -156,8 +156,8 @@ end
 
 -- The hold was released, or is known to be lost.
 local function is_over(self, hold)
-    if hold.primitive.names then
-        self.sets[hold] = nil
+    if self.sets[hold.id] == hold then
+        self.sets[hold.id] = nil
     end
     if self.live[hold.key] == hold then
         self.live[hold.key], self.size = false, self.size - 1
