@@ -381,8 +381,8 @@ return {
 
     { name = "the guard is off", file = "lua/redlock/servers/restart_guard.lua", guarded = true,
         from = "return options.restart_guard\n", to = "return false\n",
-        by = { "who forgot does not vote", "one holder",
-            "a base is taught after the quarantine" } },
+        by = { "who forgot does not vote", "one holder", "a base is taught after the quarantine",
+            "no vote without an admitted marker" } },
 
     { name = "the quarantine is too short", file = "c/core/base/state.c", guarded = true,
         from = "return core->max_lease_ms + (core->max_lease_ms + 99) / 100 + STATE_SLACK_MS;",
