@@ -49,7 +49,7 @@ describe("a client keeps nothing", function()
                 use(i)
             end
             for i = -2, -1 do
-                support.sleep(0.06)              -- so long names that others waited for are known
+                support.sleep(1.1)               -- so long names that others waited for are known
                 use(i)
             end
         end)

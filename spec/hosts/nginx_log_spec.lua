@@ -78,7 +78,7 @@ describe("in nginx the log is told", function()
         cluster[3]:start():admit()
         n = next_line(n, node .. "is there again$")
         cluster[3]:call "FLUSHALL"
-        next_line(n, node .. "gives no votes for %d+ s: it may have forgotten locks")
+        next_line(n, node .. "gives no votes for %d+ s: see redlock check")
     end)
 
     it("that one is down, or refused, from the start", function()
@@ -97,7 +97,7 @@ describe("in nginx the log is told", function()
         cluster[2].clock:set(40)
         support.eventually(function()
             ng:get "/once?wait=0.2"
-            return #lines() == 2
+            return #lines() >= 2
         end, 15)
         local text = table.concat(lines(), "\n")
         assert.matches("gives no votes for %d+ s: its clock was stepped by %+[34]%d%.%d+ s", text)

@@ -47,7 +47,8 @@ describe("the reference of words", function()
         assert_same("redlock.LossReason", reasons)
         assert_same("redlock.Signal", inside "options".signals)
         assert_same("redlock.FindingKind",
-            found('found%("([%w_]+)"', 'kind = "([%w_]+)"', '(%l+) = "error"'))
+            found('found%("([%w_]+)"', 'kind = "([%w_]+)"', '(%l+) = "error"', 'tell%("([%w_]+)"',
+                'or "([%w_]+)", command,'))
     end)
 
     it("has all events, with the fields that they have where they are emitted", function()

@@ -50,8 +50,7 @@ describe("a server whose clock is stepped", function()
             local ok, err = client:getLock("x"):tryLock()
             assert.is_nil(ok)
             assert.equal("guarded", err.nodes[3].code)
-            assert.matches("its clock was stepped by [+-]%d+%.%d+ s; %d+ s left",
-                err.nodes[3].message)
+            assert.matches("its clock was stepped.*; ", err.nodes[3].message)
             assert.equal(0, cluster[3]:call("EXISTS", "x"))
 
             -- It counts for those who hold: without the second its yes is needed.

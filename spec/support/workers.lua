@@ -126,7 +126,7 @@ local TAKER = COMMON .. [[
             sys.sleep(math.random(0, 8) / 1000)
             local till = now()
             if name == "permit" or lock:isValid() then held(what, from, till) end
-            local release = lock.release or lock.unlock
+            local release = name == "permit" and lock.release or lock.unlock
             release(lock)
         else
             log("failed", name, tostring(what))
@@ -196,7 +196,8 @@ end
 function _M:roll(nodes, from, to)
     for who = from, to do
         self:configure(nodes, who)
-        assert(self[who]:read_line(LIMIT) == "rolled", "a worker has failed")
+        local line = self[who]:read_line(LIMIT)
+        assert(line == "rolled", "a worker has failed: " .. tostring(line))
     end
 end
 
@@ -205,7 +206,8 @@ function _M:end_those(from, to)
         sys.write_file(self.dir .. "/" .. who .. ".end", "")
     end
     for who = from, to do
-        assert(self[who]:read_line(LIMIT) == "done", "a worker has failed")
+        local line = self[who]:read_line(LIMIT)
+        assert(line == "done", "a worker has failed: " .. tostring(line))
         self[who]:wait(20)
     end
 end
