@@ -27,7 +27,7 @@ local SERVER = [[
             while core.rl_round_outcome(round) == 0 do end
             return wait(round, ...)
         end
-        assert(client:getLock("x"):tryLock(1))
+        assert(client:getLock("x"):tryLock(10))
         client.host.wait = wait
         ngx.print "taken"
     } }

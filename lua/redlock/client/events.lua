@@ -14,6 +14,7 @@ local no_wait = require "redlock.runtime.no_wait"
 local rounds = require "redlock.runtime.rounds"
 
 local ipairs, setmetatable, type = ipairs, setmetatable, type
+local max = math.max
 local format = string.format
 
 local _M = {}
@@ -169,7 +170,7 @@ local function look_at_node(self, row, was)
     end
     if row.steps ~= (was.steps or 0) then
         self:emit { type = "node_suspect", node = node, step = row.step,
-            left = row.suspect_left }
+            left = max(row.suspect_left, row.guard_left or 0) }
     end
     if row.seeded ~= (was.seeded or 0) then
         self:emit { type = "fence_seeded", node = node, floor = row.seeded }
