@@ -808,7 +808,7 @@ return {
 
     { name = "passed on for longer than the run", file = "lua/redlock/lock/handover.lua",
         from = "client.now() - _M.run_since(hold) >= RUN", to = "false",
-        by = { "passed on within bounds" } },
+        by = { "passed on within bounds", "everybody is served" } },
 
     { name = "passing on is not counted", file = "lua/redlock/lock/attempt.lua",
         from = "hold.passed, hold.run = from.passed + 1,", to = "hold.passed, hold.run = 0,",
@@ -877,13 +877,6 @@ return {
 
     { name = "a lock is taken while it is closed", file = "lua/redlock/lock/attempt.lua",
         from = "if client.closed or kept and not", to = "if kept and not",
-        prefix = "a close that waits", by = { "closed is closed", "crash" } },
-
-    { name = "a client that is being closed goes on", file = "lua/redlock/client/client.lua",
-        from = "    if self.closed then      -- also while close() waits\n        return nil\n"
-            .. "    end\n    if self.core then\n        return true\n    end\n",
-        to = "    if self.core then\n        return true\n    end\n"
-            .. "    if self.closed then\n        return nil\n    end\n",
         prefix = "a close that waits", by = { "closed is closed", "crash" } },
 
     { name = "owed to who was not asked", file = "c/core/leases/release.c",
