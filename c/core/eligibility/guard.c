@@ -75,8 +75,8 @@ static uint32_t seen(const struct core *core, int admitted, int64_t since_ms)
     uint32_t nodes = 0;
     for (int i = 0; i < core->n; i++) {
         const struct guard *g = &core->guards[i];
-        int fit = admitted ? g->state == RL_GUARD_ADMITTED
-                           : g->state == RL_GUARD_ADMITTED || (g->begun && g->fields.state != MARKER_NEW);
+        int fit = g->state == RL_GUARD_ADMITTED ||
+                  (!admitted && g->begun && g->fields.state != MARKER_NEW);
         if (fit && core->nodes[i].state == NODE_READY && g->seen_ms >= since_ms)
             nodes |= bit(i);
     }

@@ -80,7 +80,7 @@ int guard_nameless(struct core *core, int i, int64_t now_ms);
 void guard_arm_timer(struct core *core, int64_t now_ms);
 void guard_on_timer(struct core *core, int64_t now_ms);
 
-/* True: node i's quarantine is over, and it may be admitted now. */
+/* True: node i's quarantine has ended, and it may be admitted now. */
 int guard_has_served(const struct core *core, int i);
 
 /* Call when a yes of a node counts: names the connections, so that redlock init finds out

@@ -31,8 +31,8 @@ void watchdog_orphan(struct rl_lease *lease);
 int watchdog_delays(struct rl_lease *lease, int64_t now_ms);
 
 /* A server's clock stepped forward and may have expired our keys: renews kept leases now,
- * which restores them, and asks for the others. lost_ms: a majority stepped by at least that, so all leases end
- * that much earlier; 0: fewer servers stepped. */
+ * which restores them, and asks for the others. lost_ms: a majority stepped by at least
+ * that, so all leases end that much earlier; 0: fewer servers stepped. */
 void watchdog_hurry(struct core *core, int64_t lost_ms, int64_t now_ms);
 
 /* Marks the lease as lost for this reason, unless it is lost already. */

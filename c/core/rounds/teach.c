@@ -75,7 +75,7 @@ static int tells(const struct rl_round *round, int i, enum tells what)
     return round->slot[i].state == SLOT_ANSWERED && round->slot[i].vote == (int)what;
 }
 
-/* The nodes whose quarantine is over, a bit each. */
+/* The nodes whose quarantine has ended, a bit each. */
 static uint32_t over(const struct core *core)
 {
     uint32_t nodes = 0;

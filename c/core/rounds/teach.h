@@ -4,7 +4,7 @@
  * counter, and one base below which no bucket counts. Without a base it has no vote on
  * tokens. A server that lost its memory gets one in the step that admits it: the largest
  * number that N - q + 1 others have given out, as any majority that witnessed a token has
- * a member among those. Its quarantine is over by then, so no attempt counts on what it
+ * a member among those. Its quarantine has ended by then, so no attempt counts on what it
  * answered before.
  *
  * The clocks of the servers decide only if a majority says that it knows nothing: then the
@@ -18,13 +18,13 @@
 #include "core/rounds/round.h"
 
 /* Asks all nodes (lua/redlock/scripts/fenced/tell.lua), for at most within_ms, then gives a
- * base to those without one, and admits those whose quarantine is over. seen_ms, force: as
+ * base to those without one, and admits those whose quarantine has ended. seen_ms, force: as
  * in rl_admit(), also with a base from the clocks; -1: admits no others. Done when what is
  * to be written is on its way. NULL: out of memory, or closed. */
 rl_round *teach_begin(struct core *core, int64_t seen_ms, int force, int64_t within_ms,
                       int64_t now_ms);
 
-/* Call in each look at the nodes (guard_on_timer()): admits those whose quarantine is over. */
+/* Call in each look at the nodes (guard_on_timer()): admits those whose quarantine has ended. */
 void teach_look(struct core *core, int64_t now_ms);
 
 /* A bound that no counter can have reached. A number ten years ahead of the clocks is the
