@@ -319,8 +319,9 @@ local function use(sim, t, lock, hold)
         end
     end
     -- Nobody finds what the watchdog keeps for it in a process without a loop.
-    if sim:chance(2) and not sim.calm_at and t.hold
-        and (t.hold.fixed or t.hold.fixed == false and t.process.concurrent) then
+    local known = t.hold and t.process.client.holds:get(t.id, lock.id)
+    if sim:chance(2) and not sim.calm_at and known
+        and (t.process.concurrent or not known.kept) then
         t.gone = true        -- the coroutine ends without letting go
         sim:log(t.lane, "note", "is gone, and has " .. lock:getName())
         return
@@ -383,47 +384,52 @@ _M.call, _M.take, _M.use, _M.init, _M.close = call, take, use, init, close
 _M.export, _M.import = export, import
 _M.some_lease, _M.hold_us = some_lease, hold_us
 
+--- Takes a lock, uses it, and looks at what others left.
+local function live_on(sim, t)
+    local lock = some_lock(sim, t.process.client, sim:pick(sim.names))
+    local kind, lease = sim:below(100), some_lease(sim)
+    local wait = kind < 20 and 0 or kind < 70 and sim:below(1000) / 1000
+        * (0.05 + sim.config.lease * 1.5) or nil
+    local ok, hold = take(sim, t, lock, wait, lease)
+    if ok then
+        use(sim, t, lock, hold)
+    end
+    if not t.gone and #sim.parcels > 0 and sim.parcels[1].at < sim.now() and sim:chance(70) then
+        local given, hold_given = take_parcel(sim, t)
+        if given then
+            use(sim, t, given, hold_given)
+        end
+    end
+    if t.gone then
+        return
+    end
+    if t.sequencer and sim:chance(50) then
+        check_sequencer(sim, t)
+    end
+    if sim.closes and sim:chance(10) then
+        close(sim, t)
+    end
+    if sim.guarded and sim:chance(20) then
+        sim:sleep(sim:below(sim.config.guard_us * 0.6))
+    elseif sim:chance(50) then
+        sim:sleep(sim:below(30 * MS))
+    end
+end
+
 --- The life of a coroutine.
 function _M.run(sim, t)
     if t.id == 1 and sim.new_cluster then
         init(sim, t)
     end
     for _ = 1, sim:between(3, 10) do
-        if sim.calm_at then
+        if sim.calm_at or t.gone then
             break
         end
-        local lock = some_lock(sim, t.process.client, sim:pick(sim.names))
-        local kind, lease = sim:below(100), some_lease(sim)
-        local wait = kind < 20 and 0 or kind < 70 and sim:below(1000) / 1000
-            * (0.05 + sim.config.lease * 1.5) or nil
-        local ok, hold = take(sim, t, lock, wait, lease)
-        if hold then
-            hold.fixed = lease ~= nil
-        end
-        if ok then
-            use(sim, t, lock, hold)
-            if t.gone then
-                look_for_gone(sim, t)
-                return
-            end
-        end
-        if #sim.parcels > 0 and sim.parcels[1].at < sim.now() and sim:chance(70) then
-            local given, hold_given = take_parcel(sim, t)
-            if given then
-                use(sim, t, given, hold_given)
-            end
-        end
-        if t.sequencer and sim:chance(50) then
-            check_sequencer(sim, t)
-        end
-        if sim.closes and sim:chance(10) then
-            close(sim, t)
-        end
-        if sim.guarded and sim:chance(20) then
-            sim:sleep(sim:below(sim.config.guard_us * 0.6))
-        elseif sim:chance(50) then
-            sim:sleep(sim:below(30 * MS))
-        end
+        live_on(sim, t)
+    end
+    if t.gone then
+        look_for_gone(sim, t)
+        return
     end
     while not sim.calm_at do
         sim:sleep(min(SECOND, sim.horizon_us / 10))
