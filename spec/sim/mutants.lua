@@ -522,6 +522,11 @@ return {
         unit = "steps.the_gap",
         from = "if (soon && step_ms > 0)", to = "if (step_ms > 0)" },
 
+    { name = "what a clock drifts while an answer waits is a step", file = "c/core/base/clock.c",
+        unit = "clock.drift_while_an_answer_waits",
+        from = "server_ms - sent_ms + drift(now_ms - sent_ms, drift_ppm)",
+        to = "server_ms - sent_ms + 1" },
+
     { name = "a step back is written", file = "c/core/eligibility/suspect.c",
         unit = "steps.a_step_back",
         from = "if (soon && step_ms > 0)", to = "if (soon && step_ms)" },

@@ -14,7 +14,7 @@ static void the_offset_is_known_up_to_the_round_trip(void)
     struct clock c = {0};
     CHECK_INT(clock_sample(&c, 1000, 1100, 1030 + AHEAD_MS, PPM, TOLERANCE_MS), 0);
     CHECK(c.lo_ms <= AHEAD_MS && AHEAD_MS <= c.hi_ms);
-    CHECK_INT(c.hi_ms - c.lo_ms, 102);
+    CHECK_INT(c.hi_ms - c.lo_ms, 103);          /* 1 for the drift meanwhile */
     CHECK_INT(c.round_trip_ms, 100);
     /* A quick answer narrows it, a slow one does not widen it beyond the drift. */
     CHECK_INT(clock_sample(&c, 2000, 2002, 2001 + AHEAD_MS, PPM, TOLERANCE_MS), 0);
@@ -69,6 +69,23 @@ static void drift_is_no_step(void)
         step_ms = clock_sample(&c, 9000 + 1000 * k, 9001 + 1000 * k,
                                AHEAD_MS + 9040 + 1100 * k, PPM, TOLERANCE_MS);
     CHECK(step_ms > TOLERANCE_MS);
+}
+
+/* Also while an answer waits for us: the process was paused between its question and now. */
+static void drift_while_an_answer_waits_is_no_step(void)
+{
+    struct rng rng = {test_seed()};
+    for (int run = 0; run < test_runs(2000); run++) {
+        struct clock c = {0};
+        int64_t now_ms = 1000, ppm = rng_below(&rng, 2 * PPM + 1) - PPM;
+        for (int k = 0; k < 20; k++) {
+            int64_t sent_ms = now_ms, there_ms = now_ms + rng_below(&rng, 3);
+            now_ms = there_ms + (rng_below(&rng, 2) ? rng_below(&rng, 5000) : 1);
+            CHECK_INT(clock_sample(&c, sent_ms, now_ms,
+                                   AHEAD_MS + there_ms + there_ms * ppm / 1000000, PPM, 0), 0);
+            now_ms += rng_below(&rng, 1000);
+        }
+    }
 }
 
 /* ---- INFO ---- */
@@ -142,4 +159,5 @@ static void survives_anything(void)
 
 SUITE(clock, T(the_offset_is_known_up_to_the_round_trip),
       T(a_step_is_found_however_slow_the_answers), T(drift_is_no_step),
+      T(drift_while_an_answer_waits_is_no_step),
       T(reads_what_it_knows), T(survives_anything));

@@ -10,14 +10,21 @@ static int64_t min(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+static int64_t drift(int64_t elapsed_ms, int32_t drift_ppm)
+{
+    return elapsed_ms * drift_ppm / 1000000 + 1;
+}
+
 int64_t clock_sample(struct clock *c, int64_t sent_ms, int64_t now_ms, int64_t server_ms,
                      int32_t drift_ppm, int64_t tolerance_ms)
 {
-    /* All three are cut to whole milliseconds. */
-    int64_t lo_ms = server_ms - now_ms - 1, hi_ms = server_ms + 1 - sent_ms;
+    /* All three are cut to whole milliseconds. If the server answered at once, it has
+     * drifted since. */
+    int64_t lo_ms = server_ms - now_ms - 1;
+    int64_t hi_ms = server_ms - sent_ms + drift(now_ms - sent_ms, drift_ppm);
     c->round_trip_ms = now_ms - sent_ms;
     if (c->known) {
-        int64_t drift_ms = (now_ms - c->at_ms) * drift_ppm / 1000000 + 1;
+        int64_t drift_ms = drift(now_ms - c->at_ms, drift_ppm);
         int64_t was_lo_ms = c->lo_ms - drift_ms, was_hi_ms = c->hi_ms + drift_ms;
         int64_t step_ms = lo_ms > was_hi_ms   ? lo_ms - was_hi_ms
                           : hi_ms < was_lo_ms ? hi_ms - was_lo_ms
