@@ -247,6 +247,7 @@ static int take_command(struct conn_v *v)
 {
     struct stream *s = &v->up;
     size_t len = command_take(s->buf.data + s->buf.start, readable(s));
+    world.step.process = v->process;
     world.step.conn = v->handle;
     world.step.server = v->server;
     buf_take(&s->buf, len);

@@ -211,6 +211,7 @@ void sim_step_wall(int process, double us)
 void sim_step_boot(int process, double us)
 {
     world.process[process].offset_us += us;
+    process_notice(process);             /* it may be late */
 }
 
 void sim_kill(int process)

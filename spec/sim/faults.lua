@@ -3,7 +3,7 @@
 --   often    percent of the schedules that have it
 --   times    { least, most } strikes in a schedule
 --   breaks   what it breaks, if anything: memory, keys, clocks, boottime (such faults are in
---            few schedules), floors, counting. Invariants that need what does not
+--            few schedules), floors, counting, quarantines. Invariants that need what does not
 --            hold then (see assume()) are not checked there
 --   strike   function(sim): it happens, once
 --   prepare  function(sim): before anything runs, also what a schedule begins with (prefixes.lua)
@@ -181,6 +181,37 @@ _M.list = {
         strike = function(sim)
             C.sim_step_wall(some_process(sim).index, (sim:below(7200) - 3600) * SECOND)
         end },
+
+    -- Its clock that counts all time, in leaps, or four times too fast for a while: what it holds
+    -- ends early by it.
+    { name = "client clock races", breaks = "quarantines", often = 15, times = { 1, 2 },
+        strike = function(sim)
+            local p = some_process(sim)
+            local leaps = sim:pick { 1, 1, 20, 100 }
+            local us = leaps == 1 and sim:below(2 * sim.config.max_lease * SECOND) or 30 * MS
+            local function leap()
+                if p.dead or sim.calm_at then
+                    return
+                end
+                C.sim_step_boot(p.index, us * p.rate)
+                p.stopped_us, p.runs_since_us = p.stopped_us + us, sim.now()
+                for _, hold in ipairs(sim.held) do
+                    hold.until_us = hold.until_us - (hold.process == p and us or 0)
+                end
+                leaps = leaps - 1
+                if leaps > 0 then
+                    sim:later(10 * MS, leap)
+                end
+            end
+            sim:log(p.lane, "note", "its clock runs ahead")
+            leap()
+        end },
+
+    -- Others write the marker, and teach floors.
+    { name = "a user without rights", often = 15, begin = function(sim)
+        local p = some_process(sim)
+        p.forbidden = #sim.processes > 1 and sim:pick { "mark", "tell" } or nil
+    end },
 
     { name = "killed client", often = 15, times = { 1, 1 }, strike = function(sim)
         if #sim.processes > 1 then
@@ -409,7 +440,7 @@ for _, fault in ipairs(_M.list) do
 end
 
 -- In any schedule: hardly anything needs what they break.
-local HARMLESS = { floors = true, counting = true }
+local HARMLESS = { floors = true, counting = true, quarantines = true }
 
 --- What does not hold in a schedule with these faults; see README.md.
 local function assume(sim)
@@ -423,8 +454,10 @@ local function assume(sim)
     end
     -- The guard sees what is lost with the marker.
     broken.notice = broken.keys or broken.memory and not sim.guarded
+    -- A quarantine is counted by a client's clock and by the server's.
+    broken.quarantines = broken.quarantines and broken.clocks
     -- With too few left to ask, counters go on from the servers' clocks.
-    broken.counters = broken.counters or (broken.memory or broken.floors)
+    broken.counters = broken.counters or broken.quarantines or (broken.memory or broken.floors)
         and (not sim.guarded or broken.clocks or broken.boottime)
     broken.counting = broken.counting or broken.floors
     broken.memory = broken.memory or broken.keys

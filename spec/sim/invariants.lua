@@ -212,7 +212,8 @@ _M.list = {
 
     -- ---- the guard ----
 
-    { name = "who forgot does not vote", of = "guarded", needs = { "boottime" }, on = {
+    { name = "who forgot does not vote", of = "guarded", needs = { "boottime", "quarantines" },
+        on = {
         script = function(sim, server, role, key, args, vote, attempt)
             local admitted = role == "mark" and vote == args[2]
                 and vote:find("^%x+ v4 a " .. server.replid:sub(1, 16))
@@ -259,7 +260,7 @@ _M.list = {
 
     -- Each client adds what it has seen of it, and none what another one has.
     { name = "a quarantine is no older than it says", of = "guarded",
-        needs = { "boottime", "notice" },
+        needs = { "boottime", "notice", "quarantines" },
         on = {
         script = function(sim, server, role, _, args, vote)
             local text = role == "mark" and vote:sub(1, #args[2]) == args[2] and vote or ""

@@ -799,6 +799,24 @@ return {
         faults = { "server clock steps", "server clock races" },
         by = { "a quarantine is no older than it says" } },
 
+    { name = "a client's clock alone ends a quarantine",
+        file = "lua/redlock/scripts/marker/set.lua", guarded = true,
+        from = "math.min(tonumber(ARGV[4]), now - at)", to = "tonumber(ARGV[4])",
+        by = { "a quarantine is no older than it says" } },
+
+    { name = "a count does not say when it was", file = "lua/redlock/scripts/marker/set.lua",
+        guarded = true, from = "text, observed, now)",
+        to = "text, observed, same and tonumber(at) or now)",
+        by = { "a quarantine is no older than it says" } },
+
+    { name = "a base is what one server gave out", file = "c/core/rounds/teach.c", guarded = true,
+        fenced = 100, from = "told < n - quorum_size(n) + 1;", to = "told < 1;",
+        by = { "a base is what others gave out" } },
+
+    { name = "the clocks decide where servers are silent", file = "c/core/rounds/teach.c",
+        guarded = true, fenced = 100, from = "if (lacking < quorum_size(n) && ", to = "if (0 && ",
+        by = { "a base is what others gave out" } },
+
     { name = "a marker is set over another one", file = "lua/redlock/scripts/marker/set.lua",
         guarded = true, from = "if marker ~= ARGV[1] then", to = "if false then",
         by = { "who forgot does not vote", "one holder",

@@ -58,6 +58,7 @@ local function calm(self)
             self:set_server(server, C.SIM_UP, 0)
         end
         for _, p in ipairs(self.processes) do
+            p.forbidden = nil
             if p.stays_stopped then
                 self:kill_process(p)
             end

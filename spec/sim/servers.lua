@@ -191,6 +191,19 @@ local function may_repeat(self, server, argv)
     end
 end
 
+local FORBIDDEN = "NOPERM this user has no permissions to access one of the keys"
+
+-- Executes what a process sent; some scripts may not be for its user.
+local function execute(self, server, argv, n)
+    local forbidden = self.processes[step.process + 1].forbidden
+    local refuses = server.refuses
+    if forbidden and forbidden == roles[argv[2]] then
+        server.refuses = refuses or FORBIDDEN
+    end
+    server:execute(step.conn, argv, n)
+    server.refuses = refuses
+end
+
 --- A server has got a command: step has it.
 function _M.on_command(self)
     local number = step.known
@@ -201,7 +214,7 @@ function _M.on_command(self)
     end
     local server = self.servers[step.server + 1]
     local refused = argv[1] == "SUBSCRIBE" and not self.config.subscribes
-    server:execute(step.conn, argv, refused and 1 or #argv)      -- of one word: an error
+    execute(self, server, argv, refused and 1 or #argv)      -- of one word: an error
     if self.repeats and argv[1] == "EVALSHA" and REPEATED[roles[argv[2]]]
         and server.scripts[argv[2]] then
         self:apart("executed twice", may_repeat, self, server, argv)
@@ -272,6 +285,7 @@ local function know_scripts()
     end
     roles[sha1.hex(require("redlock.kinds.plain_lock").extend_many)] = "extend_many"
     roles[sha1.hex(script_text.own "marker.set")] = "mark"
+    roles[sha1.hex(script_text.own "fenced.tell")] = "tell"
 end
 
 function _M.load()
