@@ -207,6 +207,10 @@ _M.list = {
             leap()
         end },
 
+    { name = "options differ", often = 15, prepare = function(sim)
+        sim.other_drift = sim:pick { 0.02, 0.1 }
+    end },
+
     -- Others write the marker, and teach floors.
     { name = "a user without rights", often = 15, begin = function(sim)
         local p = some_process(sim)

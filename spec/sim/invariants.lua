@@ -192,7 +192,8 @@ _M.list = {
             elseif math.abs(attempt.lease_ms - asked) >= 1 then
                 return format("%s gets a lease of %d ms and asked for %d", sim.task.lane,
                     attempt.lease_ms, asked)
-            elseif sim.pauses == 0 and (left > asked or left < asked * 0.98 - 1) then
+            elseif sim.pauses == 0 and (left > asked
+                or left < asked * (0.99 - p.client.options.drift_factor) - 1) then
                 return format("%s gets %d ms of a lease of %d", sim.task.lane, left, asked)
             end
         end,

@@ -92,6 +92,7 @@ local function new_client(self, index)
         connect_timeout = o.connect_timeout, fallback = o.fallback, patience = o.patience,
         max_hold = o.max_hold, restart_guard = self.guarded,
         handover = o.handover, lock_delay = o.lock_delay,
+        drift_factor = index == 0 and self.other_drift or nil,
         label = index % 3 > 0 and "process " .. index,
     }
 end
