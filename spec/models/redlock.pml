@@ -70,6 +70,7 @@ chan ask[6] = [4] of { mtype, byte, byte };      /* what, value, ticks */
 /* Clients. kind: of the round whose votes are being counted. */
 byte now;
 byte value[2], began[2], until[2];               /* held while now < until */
+byte released[2];                                /* the value that is owed a release */
 mtype kind[2];
 bool held[2];
 byte yes[2], no[2], silent[2];
@@ -142,7 +143,7 @@ inline execute(i, what, v, ticks, vote)
 inline hear(c, i, what, v, vote)
 {
     if
-    :: what == DEL && v == value[c] -> owed[c] = owed[c] & ~BIT(i)
+    :: what == DEL && v == released[c] -> owed[c] = owed[c] & ~BIT(i)
     :: what != DEL && what == kind[c] && v == value[c] && !(voted[c] & BIT(i)) ->
         voted[c] = voted[c] | BIT(i);
         if
@@ -201,8 +202,8 @@ inline cut(c, i)
         resent[c] = resent[c] | BIT(i);
         ask[LINK(c, i)] ! SET, value[c], LEASE
     :: kind[c] != SET && (owed[c] & BIT(i)) ->
-        ask[LINK(c, i)] ! DEL, value[c], 0;
-        again[i] = value[c]       /* and once more: the torn write may come between */
+        ask[LINK(c, i)] ! DEL, released[c], 0;
+        again[i] = released[c]    /* and once more: the torn write may come between */
     :: else
     fi;
     what = NONE; v = 0; ticks = 0
@@ -326,7 +327,7 @@ inline extend(c)
 inline release(c)
 {
     atomic {
-        held[c] = false; owed[c] = 7;
+        held[c] = false; owed[c] = 7; released[c] = value[c];
         ask[LINK(c, 1)] ! DEL, value[c], 0;
         ask[LINK(c, 2)] ! DEL, value[c], 0;
 #ifdef OVERTAKES              /* on another connection, which is faster */
