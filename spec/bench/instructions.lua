@@ -6,10 +6,11 @@
 --                                                   README.md; make instructions
 --
 -- In LuaJIT's interpreter this is the same each time, within 1 %, as answers come together or
--- apart; that is what tests compare. LuaJIT draws a seed for its hashes of strings, and their
--- collisions change a cycle by 4 %, so the seed is given (seedshim.c). The collector would come two
--- or three times, so it comes once, at the end. instructions.txt has a line for each LuaJIT and
--- compiler that was counted with.
+-- apart; that is what tests compare. Where a key is in a table depends on a seed that LuaJIT draws,
+-- and on how many strings there were before, so on the paths of files. The seed is given
+-- (seedshim.c); the paths matter only if a table of each call grows, which costs 3 %: give it all
+-- its fields at first, none of them nil. The collector would come two or three times, so it comes
+-- once, at the end. instructions.txt has a line for each LuaJIT and compiler that was counted with.
 --
 -- With Lua compiled, the seed also decides what LuaJIT compiles, and a cycle has 44,000 to 70,000
 -- instructions. So this is the median of some seeds, and no test compares it.

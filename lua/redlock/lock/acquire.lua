@@ -18,7 +18,8 @@
 --   answered     when servers last answered, or had a reason not to; nil: never
 --   lease_out    where the core puts the lease of an attempt; empty once a hold owns the lease
 --                (rounds.claim)
---   handle       of that lease, once it may have a finalizer
+--   handle       of that lease, once it may have a finalizer; false: none
+--   left         seconds of its validity, when the attempt was decided; false: not known
 --   place        in the local queue, or nil
 --   free         whether it contends beside the other calls of this process, without a place
 --   blocks       whether nothing else of this thread runs while it waits
@@ -69,8 +70,8 @@ local function new_call(lock, owner, lease, wait, patience, now)
     return {
         lock = lock, owner = owner, lease = lease, patience = patience, started = now, now = now,
         deadline = wait and now + wait or huge, ends = wait and now + wait + answer or huge,
-        hold = false, lease_out = rounds.lease_out(), handle = nil, place = nil, free = false,
-        waits = false, blocks = false, before = nil, sleeps = nil, votes = votes.NONE,
+        hold = false, lease_out = rounds.lease_out(), handle = false, left = false, free = false,
+        waits = false, blocks = false, votes = votes.NONE,
         wait = lock.primitive.waits and hooks.begin() or nil,
     }
 end

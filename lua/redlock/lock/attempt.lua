@@ -31,9 +31,9 @@ function _M.register(call, handle, from)
     end
     local hold = { lease = handle, count = 1, seconds = seconds, kept = kept, name = lock.name,
         primitive = prim, taker = false, passed = 0, since = now,
-        -- Fields for later: a table that grows is slow.
-        id = nil, mine = nil, key = nil, seen = nil, line = nil, number = nil, ends = nil,
-        followed = nil }
+        -- Fields for later: a table that grows is slow. A nil would keep no room.
+        id = false, mine = false, key = false, seen = false, line = false, number = false,
+        ends = false }
     from = from or call.before
     if from then
         hold.passed, hold.run = from.passed + 1, from.run or from.since

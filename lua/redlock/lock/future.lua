@@ -134,9 +134,9 @@ function _M.start_directly(lock, how, a, b, c, d)
     if not directly then
         return nil
     end
-    -- All fields at once: a table that grows is slow.
+    -- All fields at once: a table that grows is slow. A nil would keep no room.
     local future = setmetatable({ client = lock.client, lock = lock, how = how, round = nil,
-        what = nil, results = nil, done = nil }, Future)
+        what = nil, results = false, done = false }, Future)
     return directly(future, a, b, c, d) and future or nil
 end
 
