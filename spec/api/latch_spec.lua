@@ -44,6 +44,21 @@ describe("a latch", function()
         assert.is_true(client:getCountDownLatch("x"):countDown())
     end)
 
+    it("is looked at in each fallback by a call that waits alone", function()
+        local world = redlock.testing.new { nodes = 1, seed = 1, round_trip = 0.0004 }
+        local latch = world:client({ fallback = 1 }):getCountDownLatch "x"
+        for i = 1, 20 do
+            assert.is_true(latch:trySetCount(1))
+            local task = world:spawn(function() return latch:await(100) end)
+            world:advance(2 + i / 20)
+            assert.equal(1, world:call(1, "DEL", "redlock:{x}:latch"))      -- wakes nobody
+            local from = world:now()
+            support.fails("not_found", task:join())
+            assert.is_true(world:now() - from < 1.6, world:now() - from)
+        end
+        world:close()
+    end)
+
     it("counts a party once, however often it says so", function()
         local latch = client:getCountDownLatch "x"
         assert.is_true(latch:trySetCount(2))

@@ -12,8 +12,8 @@ local WAITERS = [[
         ngx.shared.shared:set(ngx.worker.pid() .. what, tostring(ok or err.code)
             .. (late and ngx.now() - late < 1 and " at once" or " late"))
     end
-    local function waits(what, fn)
-        ngx.timer.at(0, function()
+    local function waits(what, fn, after)
+        ngx.timer.at(after or 0, function()
             ngx.shared.shared:incr("began", 1, 0)
             note(what, fn())
         end)
@@ -29,6 +29,7 @@ local WAITERS = [[
     waits("write", function() return client:getReadWriteLock("rw"):writeLock():lock() end)
     waits("permit", function() return client:getSemaphore("full", 1):acquire() end)
     waits("latch", function() return client:getCountDownLatch("latch"):await() end)
+    waits("another", function() return client:getCountDownLatch("latch"):await() end, 0.05)
     waits("campaign", function()
         return client:getElection("chief", { id = "worker" }):campaign()
     end)
@@ -43,7 +44,7 @@ local WAITERS = [[
         return ok, err
     end)
 ]]
-local N = 11
+local N = 12
 
 describe("timers of a worker that exits", function()
     local cluster, ng

@@ -152,14 +152,15 @@ function _M.sleep_on(client, id, began, deadline, sleep)
     local at
     repeat
         local other, now = client.refused:get(id), client.now()
-        local pause = other and other.at >= began and min(deadline - now,
-            client.options.fallback * (0.5 + random(client)),
+        -- Not in the same millisecond: that may be the call's own attempt.
+        local pause = other and other.at > began and not rounds.is_over(client) and min(
+            deadline - now, client.options.fallback * (0.5 + random(client)),
             other.free_at - now + 0.001 + random(client) * 0.002) or 0
         if pause <= 0 then
             return at
         end
         at, began = other.at, now
-    until sleep(pause) or rounds.is_over(client)
+    until sleep(pause)
     return at
 end
 
