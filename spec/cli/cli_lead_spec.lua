@@ -119,7 +119,8 @@ describe("redlock lead", function()
             b:read_line(20))
         local status, text = ends(cli.start(cluster, home, {}, "status", "x"))
         assert.equal(0, status)
-        assert.matches(("^x is held, [^\n]*\no\\x1bne leads in term %s\n"):format(term), text)
+        assert.matches(("^x is held, [^\n]*\n  [^\n]*\no\\x1bne leads in term %s\n"):format(
+            term), text)
         assert.matches(('"leader": {"id": "o%%\\u001bne", "term": %s}'):format(term),
             (select(2, ends(cli.start(cluster, home, {}, "status", "x", "--json")))))
         cluster:each(function(s) s:call("SET", "x", "theirs", "PX", 200) end)
