@@ -46,11 +46,16 @@ local function wait_a_little()
     end
 end
 
+local function run_ready()
+    for _ = 1, #Loop.ready do
+        assert(coroutine.resume(table.remove(Loop.ready, 1)))
+    end
+end
+
 function Loop.run()
     while Loop.ready[1] or Loop.timers[1] or Loop.fd do
-        local co = table.remove(Loop.ready, 1)
-        if co then
-            assert(coroutine.resume(co))
+        if Loop.ready[1] then
+            run_ready()
         else
             wait_a_little()
         end
@@ -76,7 +81,7 @@ local host = require("redlock.host.loop").new {
     listen = function(box)
         Loop.fd = box:fd()
         Loop.on_readable = function()
-            if box:drain() == 0 then
+            if box:drain(run_ready) == 0 then      -- what they start is sent together
                 Loop.fd = nil          -- nobody waits: the loop may end
             end
         end
