@@ -184,9 +184,19 @@ local function least_told(server, since)
     return least
 end
 
+--- For how long a process may have been stopped behind its question.
+local function away_us(sim)
+    local us = 0
+    for _, p in ipairs(sim.processes) do
+        us = max(us, p.stopped_us)
+    end
+    return us
+end
+
 --- Whether a base comes from whom it must: N - q + 1 others, or the clocks if a majority had none.
 local function is_well_founded(sim, server, n)
-    local since, numbers, lacking = server.lacks_since - ASKED_US, {}, 0
+    local since = (server.lacks_since or sim.now()) - ASKED_US - away_us(sim)
+    local numbers, lacking = {}, 0
     for _, other in ipairs(sim.servers) do
         lacking = lacking + ((other.lacked_at or -1) >= since and 1 or 0)
         if other ~= server then
@@ -442,7 +452,7 @@ _M.list = {
             if not least or sim.twin or old and old.value.base == new.value.base then
                 return nil
             end
-            local right = server.lacks_since and is_well_founded(sim, server, least)
+            local right = is_well_founded(sim, server, least)
             server.lacks_since = nil
             return not right and format("%s gets the base %s of nobody", server.lane,
                 number(least))
