@@ -907,6 +907,10 @@ return {
         to = "lease_owes(lease, (uint32_t)(link_bit(core->n) - 1));\n    release->cap_ms",
         by = { "nothing is owed in vain" } },
 
+    { name = "what an import did not reach stays", file = "c/core/leases/release.c",
+        unit = "import.what_it_did_not_reach",
+        from = "    heal_imported(release->lease, i, now_ms);\n", to = "" },
+
     { name = "owed where nothing was written", file = "c/core/leases/release.c",
         from = "    if (lease_owing(lease) && !(lease->touched & bit(i)))\n"
             .. "        lease_untouched(lease, i);", to = "    if (0)\n        ;",

@@ -171,6 +171,28 @@ static void sent_again(void)
     }
 }
 
+/* The third server had no request, as its connection broke: it has the exported value until
+ * the release, and nobody else would delete it there. */
+static void what_it_did_not_reach_is_released(void)
+{
+    for (int down = 0; down < 2; down++) {
+        struct sim *s = fenced(3, 6);
+        test_note("down %d", down);
+        struct parcel p = given(s, 60000);
+        if (down)
+            sim_cut(s, 2);
+        struct hold h = sim_import(s, "k", &p, 60000);
+        sim_cut(s, 2);
+        CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
+        sim_advance(s, 3000);
+        CHECK_INT(with_old(s, &p), bit(2));
+        CHECK_INT(sim_result(s, holder_release(h.lease, s->now_ms)), RL_GRANTED);
+        sim_advance(s, 3000);
+        CHECK_INT(with_old(s, &p), 0);
+        nothing_is_left(s, &h);
+    }
+}
+
 /* Whoever has the new value, and was asked once, has voted under another address. */
 static void one_server_twice(void)
 {
@@ -344,7 +366,7 @@ static void forking_in_the_middle(void)
 
 SUITE(import, T(one_round_and_nothing_else), T(a_second_import_is_lost),
       T(at_most_one_of_two), T(a_majority_that_is_frozen),
-      T(a_minority_that_is_frozen), T(sent_again), T(one_server_twice),
+      T(a_minority_that_is_frozen), T(sent_again), T(what_it_did_not_reach_is_released), T(one_server_twice),
       T(servers_that_do_not_have_it), T(one_that_forgot_is_healed), T(without_the_script),
       T(an_extension_in_flight), T(a_token_that_was_not_counted),
       T(a_failed_import_raises_nothing), T(what_an_acquire_needs), T(a_dead_taker),

@@ -400,6 +400,8 @@ static void import_decide(struct rl_round *round, int64_t now_ms)
     int outcome = v == WON                        ? won(round->lease, round, now_ms)
                   : quorum_disowned(&round->tally) ? RL_LOST
                                                    : RL_UNKNOWN;
+    if (outcome == RL_GRANTED)
+        round->lease->import = cmd_ref(round->cmd);
     attempt_end(round, outcome, now_ms);
 }
 

@@ -31,6 +31,21 @@ static const struct round_kind heal_kind = {
     .broken = lease_broken,
 };
 
+/* Takes the reference to the command. */
+static void send_to(struct rl_lease *lease, int i, int script, struct cmd *cmd,
+                    int64_t lease_ms, int64_t now_ms)
+{
+    struct rl_round *heal =
+        cmd ? round_new(lease->core, &heal_kind, script, lease, cmd) : NULL;
+    if (!heal)
+        return;              /* the next renewal tries again */
+    heal->lease_ms = lease_ms;
+    heal->outcome = RL_GRANTED;          /* decided: its answers are no votes */
+    round_ref(heal);
+    round_send(heal, i, now_ms);
+    round_unref(heal);
+}
+
 void heal_begin(struct rl_lease *lease, const struct rl_round *round, int i,
                 int64_t now_ms)
 {
@@ -39,16 +54,17 @@ void heal_begin(struct rl_lease *lease, const struct rl_round *round, int i,
     if (lease->state != LEASE_HELD || lease->lost || left_ms <= 0 ||
         core->nodes[i].state != NODE_READY)
         return;
-    struct cmd *cmd =
-        cmd_with_lease(&core->cmds, lease->cmd, lease_ttl_ms(core, left_ms));
-    int script = lease->primitive.heal >= 0 ? lease->primitive.heal
-                                            : lease->primitive.acquire;
-    struct rl_round *heal = cmd ? round_new(core, &heal_kind, script, lease, cmd) : NULL;
-    if (!heal)
-        return;              /* the next renewal tries again */
-    heal->lease_ms = left_ms;
-    heal->outcome = RL_GRANTED;          /* decided: its answers are no votes */
-    round_ref(heal);
-    round_send(heal, i, now_ms);
-    round_unref(heal);
+    send_to(lease, i,
+            lease->primitive.heal >= 0 ? lease->primitive.heal : lease->primitive.acquire,
+            cmd_with_lease(&core->cmds, lease->cmd, lease_ttl_ms(core, left_ms)), left_ms,
+            now_ms);
+}
+
+void heal_imported(struct rl_lease *lease, int i, int64_t now_ms)
+{
+    struct core *core = lease->core;
+    int64_t brief_ms = core->nodes[i].config->timeout_ms;
+    if (lease->import && !(lease->confirmed & bit(i)))
+        send_to(lease, i, lease->primitive.import,
+                cmd_with_lease(&core->cmds, lease->import, brief_ms), brief_ms, now_ms);
 }

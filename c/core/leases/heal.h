@@ -9,4 +9,8 @@
 void heal_begin(struct rl_lease *lease, const struct rl_round *extension, int i,
                 int64_t now_ms);
 
+/* Before the release of an imported lease: an import that did not reach node i has left the
+ * exported value there, which nobody else would release. Replaces it, for a moment. */
+void heal_imported(struct rl_lease *lease, int i, int64_t now_ms);
+
 #endif

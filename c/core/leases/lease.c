@@ -28,6 +28,8 @@ void lease_recycle(struct rl_lease *lease)
         round_recycle(lease->release);
     if (lease->cmd)
         cmd_unref(&core->cmds, lease->cmd);
+    if (lease->import)
+        cmd_unref(&core->cmds, lease->import);
     long_reply_unref(lease->taker);
     lease->next = core->lease_pool;
     core->lease_pool = lease;

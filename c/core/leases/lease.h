@@ -24,6 +24,7 @@ struct rl_lease {
     struct rl_lease *next, *prev;      /* in the held or owing list; next: in the pool */
     struct rl_lease **list;            /* the held or the owing list; NULL: in none */
     struct cmd *cmd;
+    struct cmd *import;                /* what took it over, once a majority did; or NULL */
     rl_primitive primitive;
     char value[RL_VALUE_LEN];          /* the first bytes; cmd has all of it */
     int64_t token;                     /* fencing token; 0: none, or not issued yet */

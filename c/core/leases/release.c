@@ -1,6 +1,7 @@
 #include "core/leases/release.h"
 
 #include "core/leases/fence.h"
+#include "core/leases/heal.h"
 #include "core/leases/vote.h"
 
 /* Sets the timer to the next retry: in one node time-out, doubled each time up to 8. */
@@ -51,6 +52,8 @@ void release_end(struct rl_lease *lease, int64_t now_ms)
         lease->acquire = NULL;
         round_end(acquire, RL_CANCELLED);
     }
+    if (lease->import)
+        lease->touched = UINT32_MAX >> (RL_MAX_NODES - core->n);
     /* The others get one release if they are connected. */
     lease_owes(lease, lease->touched);
     release->cap_ms = INT64_MAX;
@@ -135,6 +138,12 @@ static void release_unused(struct rl_round *release)
     lease_unref(release->lease);       /* which recycles the round */
 }
 
+static int release_put(struct rl_round *release, int i, int64_t now_ms)
+{
+    heal_imported(release->lease, i, now_ms);
+    return fence_release(release, i, now_ms);
+}
+
 static void release_sent(struct rl_round *release, int i, int64_t now_ms)
 {
     (void)now_ms;
@@ -214,7 +223,7 @@ const struct round_kind release_kind = {
     .used = lease_used,
     .unused = release_unused,
     .insists = lease_insists,
-    .put = fence_release,
+    .put = release_put,
     .sent = release_sent,
     .read = release_read,
     .answered = release_answered,
