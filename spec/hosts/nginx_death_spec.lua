@@ -165,9 +165,6 @@ describe("in nginx a request that dies", function()
     end)
 
     it("is noticed where the servers answered before it began to wait", function()
-        -- A worker whose first wait blocks it falls back to the poller for ever, which looks for
-        -- dead requests only while somebody waits: the lock lasts until max_hold.
-        pending "known fault: not noticed in a worker that was blocked in its first wait"
         assert.equal("taken", ng:get "/early")
         ends()
     end)
@@ -310,6 +307,28 @@ describe("in nginx a request that dies", function()
         support.all(cluster, 1, 3):thaw()
         support.eventually(function() return not held() end, 5, "the clean-up")
         assert.equal("true", ng:get "/take?wait=5")
+    end)
+end)
+
+describe("in an nginx that does not poll for the library a request that dies", function()
+    local cluster, ng
+
+    setup(function()
+        cluster = support.cluster(3)
+        ng = support.nginx { nodes = cluster, server = SERVER, options = "lease = 1.5",
+            first = [[require("ffi").cdef
+                'int redlock_ngx_sema_post(void *, int) __asm__("none_such");']] }
+    end)
+    teardown(function()
+        ng:ends("TERM", "this nginx does not poll for the library")
+        support.cleanup()
+    end)
+
+    it("is noticed while nobody waits", function()
+        for _, path in ipairs { "/early", "/leave", "/pinned" } do
+            assert.equal("taken", ng:get(path))
+            cluster:await_free(30)
+        end
     end)
 end)
 

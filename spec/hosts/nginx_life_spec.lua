@@ -365,8 +365,7 @@ describe("a worker of nginx", function()
     for what, declaration in pairs {
         ["without that function of the Lua module"] = 'int redlock_ngx_sema_post(void *, int) '
             .. '__asm__("none_such");',
-        ["that does not poll for the library"] = "intptr_t redlock_ngx_add_event(void *, int, "
-            .. 'intptr_t, void (*)(void *)) __asm__("sched_yield");',
+        ["without epoll"] = 'void redlock_ngx_epoll(void) __asm__("none_such");',
     } do
         it("goes on in an nginx " .. what .. ", and says so once", function()
             start { first = ("require('ffi').cdef %q"):format(declaration) }

@@ -75,6 +75,13 @@ local function warn(text)
     ngx.log(ngx.WARN, "redlock: ", text)
 end
 
+local function warn_once(why)
+    if not warned then
+        warned = true
+        log(why .. ": waiting costs up to 1 ms more")
+    end
+end
+
 local function now_ms(box)
     return tonumber(box.C.rl_now_ms())
 end
@@ -86,22 +93,26 @@ local DECLARATIONS = [[
     intptr_t redlock_ngx_add_event(void *cycle, int fd, intptr_t events, void (*ready)(void *))
         __asm__("ngx_add_channel_event");
     extern void *redlock_ngx_cycle __asm__("ngx_cycle");
+    void redlock_ngx_epoll(void) __asm__("ngx_epoll_module");
     int redlock_ngx_sema_post(void *semaphore, int n) __asm__("ngx_%s_lua_ffi_sema_post");
     void redlock_ngx_sema_gc(void *semaphore) __asm__("ngx_%s_lua_ffi_sema_gc");
 ]]
 ffi.cdef(DECLARATIONS:format(ngx.config.subsystem, ngx.config.subsystem))
 local add_event, post
-local able = pcall(function()      -- false: this nginx does not poll for us; nil: not tried yet
+-- Whether nginx polls for us: an nginx without epoll numbers its events otherwise.
+local able = pcall(function()
     add_event, post = ffi.C.redlock_ngx_add_event, ffi.C.redlock_ngx_sema_post
-    return ffi.C.redlock_ngx_cycle
-end) and nil
+    return ffi.C.redlock_ngx_epoll, ffi.C.redlock_ngx_cycle
+end)
 local bell                    -- posted when the mailbox has something
 
 -- Has the mailbox ring the bell.
--- @return false: this nginx does not poll for us
 local function connect(box)
     local C, mailbox = box.C, box.mailbox
-    if not bell then
+    if not able then
+        bell = bell or semaphore.new(0)
+        return warn_once "this nginx does not poll for the library"
+    elseif not bell then
         bell = semaphore.new(0)
         ffi.gc(bell.sem, function(sem)     -- a later finalizer of ours must not ring it
             C.rl_mailbox_post(mailbox, nil, nil)
@@ -111,14 +122,12 @@ local function connect(box)
     if C.rl_mailbox_host(mailbox, add_event, ffi.C.redlock_ngx_cycle) ~= 0 then
         error("nginx has no connection for it (worker_connections)", 0)
     end
-    if able == nil then
-        C.rl_mailbox_ring(mailbox)     -- by way of nginx
-    end
     C.rl_mailbox_post(mailbox, post, bell.sem)
-    if able == nil then
-        able = bell:wait(LATE_MS / 1000) or false
-    end
-    return able
+end
+
+-- Without nginx the bell is silent, and the reader looks all the time.
+local function await_bell()
+    return bell:wait(able and LONG_S or POLL_S) or not able
 end
 
 -- Lets the mailbox ring after `ms`.
@@ -299,9 +308,7 @@ end
 
 -- Reads until nobody waits and nothing is held.
 local function read(box)
-    if not connect(box) then
-        return
-    end
+    connect(box)
     local fence = new_fence()
     reader.connected, poller.since = true, nil
     local alarm, waits, used = ring_later(box, CALM_MS), -1, 0
@@ -317,7 +324,7 @@ local function read(box)
             alarm = ms and ring_later(box, ms)
         end
     until box.count == 0 and not next(deferred) and (waiting == 0 and not alarm or is_over(box))
-        or not bell:wait(LONG_S)
+        or not await_bell()
     end_fence(fence)
 end
 
@@ -350,7 +357,7 @@ end
 
 function listen(box)
     -- It reads in any case if somebody wants to hear of a loss.
-    if reader.running or able == false or too_late() and not box:is_listened_to() then
+    if reader.running or too_late() and not box:is_listened_to() then
         return
     end
     local now = now_ms(box)
@@ -372,11 +379,8 @@ end
 local function poll(w)
     local box = host.box
     poller.since = poller.since or now_ms(box)
-    if not warned and not too_late() and now_ms(box) - poller.since > LATE_MS then
-        warned = true
-        log((able == false and "this nginx does not poll for the library"
-            or "no timer wakes those who wait (is lua_max_running_timers reached?)")
-            .. ": waiting costs up to 1 ms more")
+    if not too_late() and now_ms(box) - poller.since > LATE_MS then
+        warn_once "no timer wakes those who wait (is lua_max_running_timers reached?)"
     end
     local fence
     while not w.outcome and not reader.connected do
