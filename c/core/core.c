@@ -320,6 +320,15 @@ int core_busy(const struct core *core)
     return 0;
 }
 
+int core_unread(const struct core *core)
+{
+    for (int i = 0; i < core->n; i++) {
+        if (core->nodes[i].queue_len)
+            return 1;
+    }
+    return core_busy(core);
+}
+
 int core_timing(const struct core *core)
 {
     for (int i = 0; i < core->n; i++) {

@@ -43,6 +43,9 @@ struct buf *core_out(struct core *core, int i);
  * a connection, bytes not written yet, late replies that may show strays (same_number.c). */
 int core_busy(const struct core *core);
 
+/* True while busy, or while any answer is missing. */
+int core_unread(const struct core *core);
+
 /* True while a node that is not connected has not confirmed a release. */
 int core_owes_away(const struct core *core);
 

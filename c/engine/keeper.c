@@ -58,13 +58,32 @@ static int loop_turns(const struct rl_client *c)
     return c->loops && !c->late;
 }
 
+/* Whether answers may lie unread: a loop need not poll while nobody waits. */
+static int loop_is_idle(const struct rl_client *c, int64_t now_ms)
+{
+    return loop_turns(c) && !c->turning && now_ms - c->last_turn_ms >= AWAY_MS &&
+           core_unread(&c->core);
+}
+
+/* When the keeper looks after the loop. */
+static int64_t look_ms_of(const struct rl_client *c, int64_t due_ms)
+{
+    int64_t now_ms = core_unread(&c->core) ? rl_now_ms() : INT64_MAX;
+    if (due_ms > now_ms)
+        due_ms = now_ms;
+    return due_ms < INT64_MAX ? due_ms + AWAY_MS : INT64_MAX;
+}
+
 static void turn_or_sleep(struct rl_client *c)
 {
     int64_t now_ms = rl_now_ms(), due_ms = due_ms_of(c);
     if (due_ms <= now_ms - AWAY_MS)
         c->late = 1;
-    if (loop_turns(c)) {
-        sleep_off(c, due_ms < INT64_MAX ? due_ms + AWAY_MS : INT64_MAX);
+    if (loop_is_idle(c, now_ms)) {
+        engine_turn(c, 0);
+        c->last_turn_ms = now_ms;
+    } else if (loop_turns(c)) {
+        sleep_off(c, look_ms_of(c, due_ms));
     } else if (c->unsent_ms && now_ms > c->unsent_ms) {
         engine_flush(c, now_ms);
     } else if (c->unsent_ms) {
@@ -133,7 +152,7 @@ void keeper_notice(struct rl_client *c)
         return;
     int64_t due_ms = due_ms_of(c);
     if (loop_turns(c))
-        due_ms += due_ms < INT64_MAX ? AWAY_MS : 0;
+        due_ms = look_ms_of(c, due_ms);
     else if (!c->unsent_ms && core_busy(&c->core))
         due_ms = 1;
     if (!k->sleeping)

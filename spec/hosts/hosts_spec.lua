@@ -183,6 +183,38 @@ describe("over the host", function()
             p:wait(5)
         end)
 
+        it(name .. ", an answer is read that comes when nobody waits for it any more", function()
+            assert.equal("over\n", says(loop, ([[
+                local proxy = require("spec.support.proxy").proxy(%d)
+                local function is_read(c)
+                    local node = c:stats().nodes[3]
+                    return node.ready and node.in_flight == 0
+                end
+                -- How long the third answer lies there that the two others have decided without.
+                local function late(c)
+                    local l = c:getLock "x"
+                    proxy:hold("down", true)
+                    assert(l:tryLock(5) and not is_read(c))
+                    proxy:hold("down", false)
+                    local from = now()
+                    repeat sleep(0.001) until is_read(c)
+                    local seconds = now() - from
+                    assert(l:unlock())
+                    repeat sleep(0.001) until is_read(c)
+                    return seconds
+                end
+                local first, next_one = 60, 60
+                for i = 1, 5 do
+                    local c = new { nodes = { "%s", "%s", proxy.uri }, max_waiting = 1000 + i }
+                    first = math.min(first, late(c))     -- it is not connected yet
+                    next_one = math.min(next_one, late(c))
+                    c:close()
+                end
+                assert(first < 0.3 and next_one < 0.3, first .. " s, " .. next_one .. " s")
+            ]]):format(cluster[3].port, cluster[1].uri, cluster[2].uri)))
+            free()
+        end)
+
         it(name .. ", what those begin who are woken together is written together", function()
             local function reads()
                 local stats = cluster[1]:call("INFO", "stats")
