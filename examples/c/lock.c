@@ -1,10 +1,11 @@
 /* lock.c - a lock from C, without Lua.
  *
- *   cc lock.c $(pkg-config --cflags --libs redlock) -o lock
+ *   cc lock.c -lredlock -o lock
  *   ./lock NAME HOST:PORT...      holds it until a line, or the end, arrives on stdin
  *
  * It needs `make install`, or the package redlock-dev. If redlock is neither below /usr nor below
- * /usr/local, add -Wl,-rpath,$(pkg-config --variable=libdir redlock).
+ * /usr/local, put `pkg-config --cflags --libs redlock` in place of -lredlock, and add
+ * -Wl,-rpath,$(pkg-config --variable=libdir redlock).
  *
  * It uses the plain lock's key, so it excludes clients in Lua that lock the same name. There is no
  * restart guard here: a server that lost its keys must stay down for LEASE_MS.
