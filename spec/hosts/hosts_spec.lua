@@ -488,6 +488,7 @@ describe("over the host", function()
             local b = uv.new_thread(run, %q)
             a:join()
             b:join()
+            os.exit(0)           -- luv 1.48 crashes as it frees two threads
         ]]):format(LOOP .. [[
             main(function()
                 for i = 1, 3 do
