@@ -157,13 +157,13 @@ describe("the clients of a gateway", function()
         grown(1, 1, 3 + 4 + 3, 3000)
         assert.equal("ok", (ng:get "/groups?n=20"))
         grown(21, 21, 21 * (3 + 4) + 3, 3000 + 20 * 600)
-        local holder = support.client(cluster)       -- whose connection counts, too
-        assert(holder:getLock("a:held"):tryLock(5, 1))
+        local other = support.client(cluster)        -- whose connection counts, too
+        assert(other:getLock("a:held"):tryLock(5, 1))
         before.connections = before.connections + 1
         assert.equal("1 true", (ng:get "/run?name=held"))
         grown(21, 22, 21 * (3 + 4) + 3 + 3, 3000 + 20 * 600)
         assert.equal("ok", (ng:get "/held?n=1000"))
         grown(21, 22, 21 * (3 + 4) + 3 + 3, 3000 + 20 * 600 + 1000 * 6)
-        holder:close()
+        other:close()
     end)
 end)

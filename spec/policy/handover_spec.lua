@@ -72,6 +72,25 @@ describe("a lock that is passed on", function()
         assert.equal("1", (request:finish(60):match "^(%d+) "))
     end)
 
+    it("is not passed on in a row for longer than 50 ms", function()
+        local world = testing.new { nodes = 1 }
+        local client, tasks = world:client(), {}
+        for i = 1, 10 do
+            tasks[i] = world:spawn(function()
+                local l = client:getLock("x", { owner = i })
+                assert(l:tryLock(5))
+                world:advance(0.02)
+                assert(l:unlock())
+            end)
+        end
+        for i = 1, 10 do
+            tasks[i]:join()
+        end
+        local passed = client:stats().handed_over
+        assert.is_true(passed > 3 and passed < 8, passed)
+        world:close()
+    end)
+
     it("survives a server that hangs and one that is gone", function()
         cluster[1]:freeze()
         local most = ng:get("/crowd?n=60&lease=10", 60):match "^(%d+) "

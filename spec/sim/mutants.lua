@@ -831,7 +831,7 @@ return {
 
     { name = "passed on for longer than the run", file = "lua/redlock/lock/handover.lua",
         from = "client.now() - _M.run_since(hold) >= RUN", to = "false",
-        by = { "passed on within bounds", "everybody is served" } },
+        spec = "spec/policy/handover_spec.lua in a row for longer than 50 ms" },
 
     { name = "passing on is not counted", file = "lua/redlock/lock/attempt.lua",
         from = "hold.passed, hold.run = from.passed + 1,", to = "hold.passed, hold.run = 0,",

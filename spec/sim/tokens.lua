@@ -41,8 +41,12 @@ end
 
 local function floor_at(sim, server, name)
     local floors = server.db[FLOOR] and server.db[FLOOR].value or {}
-    local least = of_this_run(server, floors.base)
-    return least and max(least, of_this_run(server, floors[sim.bucket_of[name]]) or 0)
+    local least, text = of_this_run(server, floors.base), floors[sim.bucket_of[name]] or ""
+    local own = of_this_run(server, text)
+    if least and not own and text:sub(1, 8) == server:memory() then
+        return of_this_run(server, floors.most)      -- the bucket's is out of range
+    end
+    return least and max(least, own or 0)
 end
 
 --- From where a server goes on counting.
@@ -460,7 +464,8 @@ _M.list = {
     } },
 
     -- No attempt counts on what a server said before it got its floor.
-    { name = "a base is taught after the quarantine", needs = { "boottime", "quarantines" }, on = {
+    { name = "a base is taught after the quarantine",
+        needs = { "boottime", "notice", "quarantines" }, on = {
         write = function(sim, server, key, old, new)
             local taught = key == FLOOR and new and new.value.base
             if not taught or old and old.value.base == taught or not sim.guarded or not server.voted

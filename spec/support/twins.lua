@@ -61,7 +61,10 @@ local function same(real, model, late_ms)
         return real.err ~= nil and model.err ~= nil and error_word(real.err)
             == error_word(model.err)
     end
-    for i = 1, math.max(#real, #model) do
+    -- {0, ms, "2 who"}: of several names that end at nearly one time either may end last.
+    local last = real[2] ~= model[2] and tostring(real[3]):find "^%d" and 2
+        or math.max(#real, #model)
+    for i = 1, last do
         if not same(real[i], model[i], late_ms) then
             return false
         end
