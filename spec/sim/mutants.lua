@@ -516,7 +516,28 @@ return {
 
     { name = "clocks of before tell", file = "c/core/eligibility/suspect.c",
         unit = "steps.only_clocks_of_since",
-        from = " && other->compared_ms >= g->asked_ms && !stepped)", to = " && !stepped)" },
+        from = "other->compared_ms >= g->asked_ms &&", to = "" },
+
+    { name = "clocks that were not known before tell", file = "c/core/eligibility/suspect.c",
+        unit = "steps.nor_one",
+        from = "other->since_ms <= g->before_ms && ", to = "" },
+
+    { name = "a clock is known for ever", file = "c/core/eligibility/suspect.c",
+        unit = "steps.nor_one",
+        from = "if (!soon)", to = "if (!g->sampled_ms)" },
+
+    { name = "a step was at a time of ours", file = "c/core/eligibility/suspect.c",
+        unit = "steps.a_quarantine_begins",
+        from = "g->stepped_at_ms = server_ms;", to = "g->stepped_at_ms = request->sent_ms;" },
+
+    { name = "a step is never over", file = "c/core/eligibility/suspect.c",
+        unit = "steps.a_step_of_long_ago",
+        from = "g->steps && now_ms - g->stepped_ms <= state_guard_ms(core) ?",
+        to = "g->steps ?" },
+
+    { name = "who was a replica stays in its life", file = "c/core/eligibility/guard.c",
+        unit = "marked.another_life_is_found_by",
+        from = " || nd->info.failed_over;", to = ";" },
 
     { name = "a step of long ago is written", file = "c/core/eligibility/suspect.c",
         unit = "steps.the_gap",
@@ -594,6 +615,11 @@ return {
     { name = "clocks guess what the silent know", file = "c/core/rounds/teach.c",
         unit = "teach.it_is_admitted_without",
         from = "if (lacking < quorum_size(n) && ", to = "if (0 && " },
+
+    { name = "who is in quarantine lacks floors", file = "c/core/rounds/teach.c",
+        unit = "teach.a_quarantine_lacks",
+        from = "tells(round, k, TELLS_NOTHING) && round->pupils & bit(k);",
+        to = "tells(round, k, TELLS_NOTHING);" },
 
     { name = "out of range is none", file = "c/core/rounds/teach.c",
         unit = "teach.what_is_out_of_range",

@@ -42,6 +42,9 @@ enum {
     SIM_SCRIPTS
 };
 
+/* Servers' clocks count from 1970, ours from the boot: mixing them up shows. */
+#define SIM_WALL_MS INT64_C(1790000000000)
+
 struct sim_key {
     char name[32];
     char value[RL_VALUE_LEN];
@@ -70,10 +73,11 @@ struct sim_server {
     const char *greets;           /* answers this to every command of the handshake */
     const char *info;             /* answers this to INFO server; NULL: who it is */
     int replicas;                 /* connected to it */
+    int promoted;                 /* it was one itself, before */
     int replica;                  /* it is one itself */
     int loading;                  /* answers so to all but INFO */
     int clockless;                /* TIME is not permitted */
-    int64_t wall_ms;              /* its wall clock is so much ahead */
+    int64_t wall_ms;              /* its wall clock is so much ahead of the others */
     int runs;                     /* how often it was restarted */
     char run_id[41];
     char replid[41];              /* of its life; sim_fail_over() gives it another one */
@@ -199,6 +203,9 @@ void sim_set_marker(struct sim *s, int i, const struct marker *marker);
 
 /* Server i is another life, with the memory of now: as by a failover, and back. */
 void sim_fail_over(struct sim *s, int i);
+
+/* The time that a server tells. */
+int64_t sim_wall_ms(const struct sim *s, const struct sim_server *sv);
 
 /* Switches the restart guard on; before anything is connected. */
 void sim_guard(struct sim *s, int64_t max_lease_ms);

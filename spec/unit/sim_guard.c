@@ -11,6 +11,11 @@ void sim_fail_over(struct sim *s, int i)
     snprintf(s->server[i].replid, sizeof(s->server[i].replid), "%08x%032x", ++s->lives, i);
 }
 
+int64_t sim_wall_ms(const struct sim *s, const struct sim_server *sv)
+{
+    return SIM_WALL_MS + s->now_ms + sv->wall_ms;
+}
+
 struct marker sim_marker(const struct sim *s, int i, int64_t max_lease_ms)
 {
     struct marker m = {.state = MARKER_ADMITTED, .db = s->config[i].db,
@@ -27,7 +32,7 @@ void sim_set_marker(struct sim *s, int i, const struct marker *marker)
     marker_write(marker, text);
     if (marker->state != MARKER_ADMITTED)
         sprintf(text + strlen(text), " %lld %lld", (long long)marker->observed_ms,
-                (long long)(s->now_ms + s->server[i].wall_ms));
+                (long long)sim_wall_ms(s, &s->server[i]));
     s->server[i].began_ms = s->now_ms - marker->observed_ms;
 }
 
@@ -51,7 +56,7 @@ static void count(const struct sim *s, const struct sim_server *sv, redisReply *
 {
     struct marker m;
     int version;
-    int64_t at_ms = s->now_ms + sv->wall_ms, both_ms = 0, before_ms = 0;
+    int64_t at_ms = sim_wall_ms(s, sv), both_ms = 0, before_ms = 0;
     if (marker_parse(sv->marker, strlen(sv->marker), &m, &version) == MARKER_READ &&
         !strncmp(m.inc, text, MARKER_HEX) && m.state != MARKER_ADMITTED && words[6]->str[0]) {
         int64_t own_ms = atoll(words[6]->str), theirs_ms = at_ms - atoll(strrchr(sv->marker, ' '));

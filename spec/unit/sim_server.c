@@ -345,8 +345,8 @@ static int execute_question(struct sim *s, int i, const redisReply *command)
 {
     struct sim_server *sv = &s->server[i];
     const char *name = command->element[0]->str;
-    int64_t us = (s->now_ms + sv->wall_ms) * 1000;
-    char seconds[24], fraction[8], line[128];
+    int64_t us = sim_wall_ms(s, sv) * 1000;
+    char seconds[24], fraction[8], line[192];
     if (!strcmp(name, "TIME") && sv->clockless) {
         sim_reply(sv, "-NOPERM this user has no permissions to run 'time'\r\n");
     } else if (!strcmp(name, "TIME")) {
@@ -362,8 +362,8 @@ static int execute_question(struct sim *s, int i, const redisReply *command)
             text = line;
         } else if (!strcmp(section, "replication")) {
             snprintf(line, sizeof(line), "role:%s\r\nconnected_slaves:%d\r\n"
-                     "master_replid:%s\r\n", sv->replica ? "slave" : "master",
-                     sv->replicas, sv->replid);
+                     "master_replid:%s\r\nmaster_replid2:%040d\r\n",
+                     sv->replica ? "slave" : "master", sv->replicas, sv->replid, sv->promoted);
             text = line;
         }
         if (sv->info)

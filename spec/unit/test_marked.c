@@ -28,13 +28,15 @@ SIM_TEST(another_life_is_found_while_connected, sim_admitted(3, MAX_LEASE_MS))
     sim_advance(s, 2000);
 }
 
-/* Within that second where it has replicas, or the connection says nothing of it. */
+/* Within that second where it has replicas, was one, or the connection says nothing of it. */
 static void another_life_is_found_by_the_acquire(void)
 {
-    for (int proxied = 0; proxied <= 1; proxied++) {
+    for (int k = 0; k < 3; k++) {
         struct sim *s = sim_admitted(3, MAX_LEASE_MS);
-        s->server[0].replicas = !proxied;
-        s->config[0].behind_proxy = proxied;
+        test_note("%d", k);
+        s->server[0].replicas = k == 0;
+        s->server[0].promoted = k == 1;
+        s->config[0].behind_proxy = k == 2;
         CHECK_INT(code_of(s, 0), RL_OK);
         sim_advance(s, 1100);
         CHECK_INT(code_of(s, 0), RL_OK);     /* looked at just now */

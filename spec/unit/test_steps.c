@@ -124,6 +124,25 @@ static void twice(void)
     }
 }
 
+/* Two of three, so long after each other that no lease has seen both. */
+SIM_TEST(a_step_of_long_ago_ends_nothing, sim_admitted(3, MAX_LEASE_MS))
+{
+    sim_let_go(s, sim_hold(s, "k", LEASE_MS));
+    step_server(s, 0, 10000);
+    sim_advance(s, 1100);
+    rl_lease *lease = sim_hold(s, "k", LEASE_MS);
+    CHECK_INT(s->core.guards[0].steps, 1);
+    sim_let_go(s, lease);
+    sim_advance(s, 2 * MAX_LEASE_MS);
+    lease = sim_hold(s, "k", LEASE_MS);
+    int64_t deadline_ms = lease->deadline_ms;
+    step_server(s, 1, 10000);
+    sim_advance(s, 3000);
+    CHECK_INT(s->core.guards[1].steps, 1);
+    CHECK_INT(lease->deadline_ms, deadline_ms);
+    sim_let_go(s, lease);
+}
+
 /* One after the other, within a lease; and once more when no lease of before is left. */
 static void one_by_one(void)
 {
@@ -315,6 +334,36 @@ static void only_clocks_of_since_then_tell(void)
     end(s, lease);
 }
 
+/* Nor one that was not compared just before, as that of a server that was restarted, or away
+ * for so long that it may have drifted as far: our own clock may have stood still. */
+static void nor_one_that_is_new_to_us(void)
+{
+    for (int away_s = 0; away_s <= 3600; away_s += 3600) {
+        rl_lease *lease;
+        struct sim *s = watched(3, bit(1) | bit(2), &lease);
+        test_note("away for %d s", away_s);
+        for (int k = 0; k < away_s; k++) {
+            round_free(sim_ask(s, "k"));
+            sim_advance(s, 1000);
+            sim_clear_logs(s);
+        }
+        for (int i = 0; i < 3; i++) {
+            s->server[i].refuses = 0;
+            s->server[i].wall_ms += 30000;
+            if (i && !away_s)
+                sim_restart(s, i);
+        }
+        probe_all(s);
+        sim_advance(s, 1100);
+        probe_all(s);
+        sim_advance(s, 7000);
+        CHECK_INT(s->core.guards[0].steps, 1);
+        CHECK_INT(s->core.guards[1].steps + s->core.guards[2].steps, 0);
+        CHECK_INT(letter(s, 0), MARKER_ADMITTED);
+        end(s, lease);
+    }
+}
+
 /* Nor one that comes too late. */
 static void a_step_is_not_open_for_long(void)
 {
@@ -477,9 +526,9 @@ static void who_cannot_extend_asks_nobody(void)
 }
 
 SUITE(steps, T(before_a_confirmation), T(before_the_last_vote), T(during_a_renewal), T(twice),
-      T(one_by_one), T(a_majority_of_clocks_tells), T(a_step_back_is_nobodys), T(the_gap),
+      T(a_step_of_long_ago_ends_nothing), T(one_by_one), T(a_majority_of_clocks_tells), T(a_step_back_is_nobodys), T(the_gap),
       T(a_step_is_written_at_once), T(a_step_is_not_written_for_long), T(nor_into_a_marker_of_others),
-      T(only_clocks_of_since_then_tell), T(a_step_is_not_open_for_long),
+      T(only_clocks_of_since_then_tell), T(nor_one_that_is_new_to_us), T(a_step_is_not_open_for_long),
       T(others_have_written_it), T(a_quarantine_begins_anew),
       T(it_was_forgotten_before), T(a_step_is_written_when_the_life_is_known), T(holds_ask_at_once),
       T(holds_learn_of_a_loss), T(who_cannot_extend_asks_nobody));

@@ -4,7 +4,6 @@
 
 #include "guard_fixture.h"
 
-#define WALL_MS INT64_C(1790000000000)          /* in 2026 */
 #define SILENT "-ERR no\r\n"
 #define NOPERM "-NOPERM this user has no permissions to access the 'floor' key\r\n"
 #define ALL(n) "*2\r\n:1\r\n:" #n "\r\n"
@@ -25,7 +24,7 @@ static struct sim *served(int n, enum marker_state state)
 {
     struct sim *s = sim_admitted(n, MAX_LEASE_MS);
     for (int i = 0; i < n; i++)
-        s->server[i].wall_ms = WALL_MS - s->now_ms;
+        s->server[i].wall_ms = -s->now_ms;
     in_state(s, 0, state);
     for (int i = 0; i < n; i++)
         sim_cut(s, i), s->core.guards[i].clock.known = 0;
@@ -114,7 +113,7 @@ static struct sim *all_new(void)
     struct sim *s = sim_new(3);
     sim_guard(s, MAX_LEASE_MS);
     for (int i = 0; i < 3; i++) {
-        s->server[i].wall_ms = WALL_MS - s->now_ms;
+        s->server[i].wall_ms = -s->now_ms;
         s->server[i].clockless = 0;
         in_state(s, i, MARKER_NEW);
     }
@@ -127,7 +126,7 @@ SIM_TEST(new_servers_get_one_by_their_clocks, all_new())
     look(s);
     for (int i = 0; i < 3; i++) {
         marker_is(s, i, MARKER_ADMITTED);
-        is_by_clocks(s->server[i].base, WALL_MS);
+        is_by_clocks(s->server[i].base, SIM_WALL_MS);
         CHECK_INT(s->core.guards[i].seeded, s->server[i].base);
     }
 }
@@ -136,7 +135,7 @@ SIM_TEST(nor_one_that_is_ahead, all_new())
 {
     s->server[2].wall_ms += 86400000;
     look(s);
-    is_by_clocks(s->server[0].base, WALL_MS);
+    is_by_clocks(s->server[0].base, SIM_WALL_MS);
 }
 
 SIM_TEST(of_two_clocks_the_later, all_new())
@@ -144,7 +143,7 @@ SIM_TEST(of_two_clocks_the_later, all_new())
     s->server[0].clockless = 1;
     s->server[1].wall_ms -= 86400000;
     look(s);
-    is_by_clocks(s->server[0].base, WALL_MS);
+    is_by_clocks(s->server[0].base, SIM_WALL_MS);
 }
 
 SIM_TEST(without_clocks_there_is_none, all_new())
@@ -176,7 +175,7 @@ static void one_knows_more(void)
         if (k)
             CHECK_INT(s->server[0].base, INT64_C(29000000000000));
         else
-            is_by_clocks(s->server[0].base, WALL_MS);
+            is_by_clocks(s->server[0].base, SIM_WALL_MS);
         CHECK_INT(s->core.guards[0].seeded, s->server[0].base);
         CHECK_INT(s->server[2].marks, 0);
         sim_finish(s);
@@ -187,7 +186,7 @@ SIM_TEST(one_server_is_all_there_is, served(1, MARKER_LOST))
 {
     look(s);
     marker_is(s, 0, MARKER_ADMITTED);
-    is_by_clocks(s->server[0].base, WALL_MS);
+    is_by_clocks(s->server[0].base, SIM_WALL_MS);
 }
 
 /* ---- who may know says nothing: none ---- */
@@ -222,7 +221,7 @@ SIM_TEST(an_empty_server_in_its_place_is_enough, served(3, MARKER_LOST))
     three_tell(s, NOTHING(0), ALL(250), NOTHING(0));
     s->server[2].stubborn = 1;
     teach(s);
-    is_by_clocks(s->server[0].base, WALL_MS);
+    is_by_clocks(s->server[0].base, SIM_WALL_MS);
     sim_advance(s, 2000);
 }
 
@@ -408,6 +407,20 @@ static void so_are_those_out_of_range_if_others_can_teach(void)
     }
 }
 
+/* Clocks decide for a majority in one go, which one in quarantine is not yet part of. */
+SIM_TEST(a_quarantine_lacks_nothing_yet, served(3, MARKER_LOST))
+{
+    in_state(s, 1, MARKER_LOST);
+    struct marker m = marker_of(s, 1);
+    m.observed_ms = 0;
+    sim_set_marker(s, 1, &m);
+    three_tell(s, NOTHING(0), NOTHING(0), SILENT);
+    look(s);
+    marker_is(s, 0, MARKER_ADMITTED);
+    marker_is(s, 1, MARKER_LOST);
+    CHECK_INT(s->server[0].base, 0);
+}
+
 /* It is no witness, and it does not lack floors. */
 SIM_TEST(what_is_out_of_range_teaches_nobody, served(3, MARKER_LOST))
 {
@@ -425,7 +438,7 @@ SIM_TEST(force_takes_clocks_and_own_old_floors, served(3, MARKER_LOST))
     three_tell(s, NOTHING(0), ALL(7), SILENT);
     probe(s);
     CHECK_INT(admit(s, 1, s->now_ms, 0), RL_GUARD_ADMITTED);
-    is_by_clocks(s->server[0].base, WALL_MS);
+    is_by_clocks(s->server[0].base, SIM_WALL_MS);
     in_state(s, 0, MARKER_LOST);
     three_tell(s, NOTHING(29000000000000), SILENT, SILENT);
     probe(s);
@@ -441,7 +454,7 @@ SIM_TEST(init_gives_a_base_as_well, all_new())
     CHECK_INT(admit(s, 0, s->now_ms, 0), RL_GUARD_ADMITTED);
     for (int i = 0; i < 3; i++) {
         marker_is(s, i, MARKER_ADMITTED);
-        is_by_clocks(s->server[i].base, WALL_MS);
+        is_by_clocks(s->server[i].base, SIM_WALL_MS);
     }
 }
 
@@ -454,7 +467,7 @@ static struct sim *unguarded(void)
     s->core.marker = NULL;
     for (int i = 0; i < 3; i++) {
         s->server[i].clockless = s->config[i].guarded = 0;
-        s->server[i].wall_ms = WALL_MS - s->now_ms;
+        s->server[i].wall_ms = -s->now_ms;
     }
     return s;
 }
@@ -471,8 +484,8 @@ SIM_TEST(without_the_guard_lives_have_floors, unguarded())
     CHECK_INT(s->server[0].marks, 1);
     three_tell(s, NOTHING(0), ALL(100), NOTHING(0));
     teach(s);
-    is_by_clocks(s->server[0].base, WALL_MS);
-    is_by_clocks(s->server[2].base, WALL_MS);
+    is_by_clocks(s->server[0].base, SIM_WALL_MS);
+    is_by_clocks(s->server[2].base, SIM_WALL_MS);
     CHECK_INT(s->server[1].marks, 0);
     three_tell(s, VANISHED, WILD, ALL(1));
     teach(s);
@@ -490,7 +503,7 @@ SIM_TEST(the_bound_follows_the_clocks, served(3, MARKER_ADMITTED))
     s->server[1].wall_ms += 86400000;
     probe(s);
     int64_t limit = teach_token_limit(&s->core, s->now_ms);
-    int64_t want = 16 * (WALL_MS + 86400000 + ten_years_ms);
+    int64_t want = 16 * (SIM_WALL_MS + 86400000 + ten_years_ms);
     CHECK(limit >= want && limit < want + 64);
     s->server[2].wall_ms = INT64_C(90000000000000);
     s->core.guards[2].clock.known = 0;
@@ -509,6 +522,6 @@ SUITE(teach, T(it_gets_the_largest_of_the_others), T(so_many_must_know),
       T(who_may_not_ask_another_does_not_wait), T(nobody_is_asked_before),
       T(what_was_told_before_the_end_is_too_early), T(init_looks_again_at_what_it_admits),
       T(floors_that_vanished_are_a_loss), T(so_are_those_out_of_range_if_others_can_teach),
-      T(what_is_out_of_range_teaches_nobody), T(force_takes_clocks_and_own_old_floors),
+      T(a_quarantine_lacks_nothing_yet), T(what_is_out_of_range_teaches_nobody), T(force_takes_clocks_and_own_old_floors),
       T(init_gives_a_base_as_well), T(without_the_guard_lives_have_floors),
       T(the_bound_follows_the_clocks));

@@ -64,8 +64,10 @@ struct guard {
     int64_t asked_ms;             /* ... by a request sent at this time, */
     int64_t stepped_at_ms;        /* ... when it said so by its clock */
     enum step step;               /* whether the other clients are to know of it */
-    int64_t sampled_ms;           /* the last sample of the clock */
-    int64_t compared_ms;          /* when the last one soon after another was asked for */
+    int64_t before_ms;            /* the last sample before that step */
+    int64_t sampled_ms;           /* the last sample of the clock ... */
+    int64_t compared_ms;          /* ... was asked for at this time, */
+    int64_t since_ms;             /* ... and the first of those soon after one another */
     int steps;
     int64_t forward_ms;           /* sum of the recent steps forward */
     struct clock clock;

@@ -30,7 +30,7 @@ static int64_t majority_forward_ms(const struct core *core, int64_t now_ms)
     return -quorum_free_in_ms(back, core->n, quorum_size(core->n));
 }
 
-/* The nodes whose clocks, compared since node i's step was asked for, saw no such step. */
+/* The nodes whose clocks, compared from before node i's step until after it, saw none. */
 static uint32_t steady(const struct core *core, int i)
 {
     const struct guard *g = &core->guards[i];
@@ -39,7 +39,8 @@ static uint32_t steady(const struct core *core, int i)
         const struct guard *other = &core->guards[k];
         int stepped = other->steps && other->step_ms > 0 &&
                       other->asked_ms >= g->asked_ms - TOGETHER_MS;
-        if (k != i && other->compared_ms >= g->asked_ms && !stepped)
+        if (k != i && other->since_ms <= g->before_ms && other->compared_ms >= g->asked_ms &&
+            !stepped)
             nodes |= bit(k);
     }
     return nodes;
@@ -76,11 +77,14 @@ static int64_t compare(struct core *core, int i, int64_t sent_ms, int64_t server
     int64_t tolerance_ms = quorum_drift_ms(core->lease_ms, core->drift_ppm);
     int64_t step_ms = clock_sample(&g->clock, sent_ms, now_ms, server_ms,
                                    core->drift_ppm, tolerance_ms);
-    g->sampled_ms = now_ms;
-    if (soon)
-        g->compared_ms = sent_ms;
-    if (soon && step_ms > 0)
+    if (!soon)
+        g->since_ms = sent_ms;
+    if (soon && step_ms > 0) {
         g->step = STEP_OPEN;
+        g->before_ms = g->sampled_ms;
+    }
+    g->sampled_ms = now_ms;
+    g->compared_ms = sent_ms;
     return step_ms;
 }
 
