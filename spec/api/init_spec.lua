@@ -7,6 +7,24 @@ local GUARD, NEW, options = quarantine.GUARD, quarantine.NEW, quarantine.options
 describe("a brand-new cluster", function()
     local cluster
 
+    -- A program that runs init, and prints what comes of it.
+    local function init_program(login)
+        local uris = {}
+        for i = 1, 3 do
+            uris[i] = ("redis://%s127.0.0.1:%d"):format(login, cluster[i].port)
+        end
+        return support.lua(([[
+            local client = require("redlock").new { nodes = { %q, %q, %q }, cluster = "spec" }
+            print(client:init())
+        ]]):format(unpack(uris)))
+    end
+
+    -- As somebody would who has just met it, and has observed it for as long as init wants.
+    local function is_new(server, inc)
+        server:mark(("%s v4 n %s 0 60000 spec 5000 %s000"):format(inc:rep(4), server:life(),
+            server:call("TIME")[1]))
+    end
+
     before_each(function() cluster = support.cluster(3, { new = true }) end)
     after_each(support.cleanup)
 
@@ -88,6 +106,31 @@ describe("a brand-new cluster", function()
         slow:delay("down", 100)
         cluster[2]:thaw()
         assert.is_true(client:init())
+    end)
+
+    it("is not admitted when somebody who may hold something comes within the wait", function()
+        local program = init_program ""
+        support.eventually(function() return cluster[1]:marked() end)
+        assert.equal("OK", cluster[1]:call("CLIENT", "SETNAME", "redlock!00000000"))
+        assert.matches("1 connection of 1 host uses these servers", program:read_line(30))
+        assert.equal("n", cluster[1]:marked().state)
+    end)
+
+    -- The third one may have been admitted and have voted meanwhile, and has forgotten it.
+    it("is not admitted if it forgets when others vote already", function()
+        for i = 1, 3 do
+            cluster[i]:user("app", "on", ">pw", "~*", "&*", "+@all")
+            is_new(cluster[i], "aaaa")
+        end
+        cluster[3]:user("app", "resetkeys", "~x", "%R~redlock:{server}:*")
+        local program = init_program "app:pw@"
+        support.eventually(function()
+            return cluster[1]:marked().state == "a" and cluster[2]:marked().state == "a"
+        end, 20)
+        is_new(cluster[3], "bbbb")
+        cluster[3]:user("app", "~*")
+        assert.matches("^nil", program:read_line(30))
+        assert.equal("n", cluster[3]:marked().state)
     end)
 
     it("is not brand-new for init when another max_lease was set up", function()

@@ -1,6 +1,8 @@
 -- Servers that do not know yet what fencing tokens to go on from get floors: in the time that
 -- the caller has.
+local floors = require "redlock.servers.floors"
 local quarantine = require "spec.support.quarantine"
+local script_text = require "redlock.runtime.script_text"
 local support = require "spec.support"
 
 describe("a fenced lock of servers without floors", function()
@@ -47,6 +49,22 @@ describe("a fenced lock of servers without floors", function()
         local took, ok = timed(client:getFencedLock "x", 8)
         assert.is_true(ok)
         assert.is_true(took >= DELAY * 3)
+    end)
+end)
+
+describe("a server", function()
+    after_each(support.cleanup)
+
+    -- As after a restart with data of before: it may have given out more since they were saved.
+    it("knows no floors of another life, whatever its marker says", function()
+        local server, tell = support.cluster(1)[1], script_text.own "fenced.tell"
+        local function told(life)
+            server:mark(("0123456789abcdef v4 a %s 0 60000 spec"):format(life))
+            return server:call("EVAL", tell, 1, floors.KEY, "100000000000000", "1")
+        end
+        local most = told(server:life())[2]
+        assert.same({ 1, most }, told(server:life()))
+        assert.same({ 0, most }, told(("0"):rep(16)))
     end)
 end)
 

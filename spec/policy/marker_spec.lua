@@ -282,6 +282,16 @@ describe("a marker", function()
 end)
 
 describe("a quarantine", function()
+    it("counts no time by which its server's clock was set back", function()
+        local server, own_ms = support.cluster(1)[1], 2000
+        local text = "0123456789abcdef v4 l " .. server:life() .. " 0 60000 spec"
+        local seen = ("%s 7000 %d000"):format(text, server:call("TIME")[1] + 60)
+        server:mark(seen)
+        local said = server:call("EVAL", script_text.own "marker.set", 1, KEY, seen, text, "",
+            own_ms, 61600, "")
+        assert.equal(text .. " 7000", said:match "^(.*) %d+$")
+    end)
+
     after_each(support.cleanup)
 
     -- Each of them lives for a part of it.

@@ -767,6 +767,24 @@ return {
         spec = "spec/testing/scripts_spec.lua extend each of many",
         from = "local lease = ARGV[2 * i]", to = "local lease = ARGV[2]" },
 
+    { name = "a clock set back counts backward", file = "lua/redlock/scripts/marker/set.lua",
+        spec = "spec/policy/marker_spec.lua clock was set back",
+        from = "math.max(0, math.min(tonumber(ARGV[4]), now - at))",
+        to = "math.min(tonumber(ARGV[4]), now - at)" },
+
+    { name = "floors of another life are told", file = "lua/redlock/scripts/fenced/tell.lua",
+        spec = "spec/policy/floors_spec.lua no floors of another life",
+        from = " or of ~= string.sub(life, 1, 16) then", to = " then" },
+
+    { name = "init admits who forgot after others were",
+        file = "lua/redlock/servers/restart_guard.lua",
+        spec = "spec/api/init_spec.lua if it forgets when others vote",
+        from = "seen, sent = seen or now, true", to = "seen, sent = now, true" },
+
+    { name = "init asks once who is there", file = "lua/redlock/servers/restart_guard.lua",
+        spec = "spec/api/init_spec.lua comes within the wait",
+        from = 'if group == "n" and row.observed < enough then', to = "if false then" },
+
     { name = "an extension forgets the lock delay", file = "c/core/leases/watchdog.c",
         unit = "delay.a_late_extension", from = "lease_ms ? lease_ttl_ms(core, lease_ms) : 0",
         to = "lease_ms" },

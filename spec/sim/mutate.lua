@@ -123,8 +123,8 @@ local function test_of(mutant, dir)
     local path = ("./?.lua;./?/init.lua;DIR/lua/?.lua;DIR/lua/?/init.lua;./build/?.lua")
         :gsub("DIR", dir)
     -- Two kinds of quotes: busted gives its arguments to a shell once more.
-    return ([[busted --lua=luajit --lpath='"%s"' -o TAP --filter='"%s"' %s]]):format(path, name,
-        file)
+    return ([[env SPEC_LUA="$(realpath %s/lua)" busted --lua=luajit --lpath='"%s"' -o TAP ]]
+        .. [[--filter='"%s"' %s]]):format(dir, path, name, file)
 end
 
 --- By the test that it names.

@@ -7,11 +7,12 @@ local sys = require "spec.support.sys"
 local _M = {}
 
 -- The environment in which the modules of this repository are found; SPEC_CORE names the
--- folder of another core.
+-- folder of another core, SPEC_LUA that of another library.
 function _M.env()
-    local path = "%s/lua/?.lua;%s/lua/?/init.lua;%s/build/?.lua;%s/?.lua;%s/?/init.lua;;"
+    local path = "LIB/?.lua;LIB/?/init.lua;ROOT/build/?.lua;ROOT/?.lua;ROOT/?/init.lua;;"
+    local places = { LIB = os.getenv "SPEC_LUA" or build.root .. "/lua", ROOT = build.root }
     return {
-        LUA_PATH = (path:gsub("%%s", build.root)),
+        LUA_PATH = (path:gsub("%u+", places)),
         LUA_CPATH = (os.getenv "SPEC_CORE" or build.root .. "/build") .. "/?.so;;",
     }
 end
