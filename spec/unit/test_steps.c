@@ -262,7 +262,10 @@ static void the_gap(void)
         sim_advance(s, 1500);
         sim_let_go(s, sim_hold(s, "k", 1000));
         sim_advance(s, 1500);
-        sim_advance(s, s->core.guards[0].sampled_ms + gap_ms - s->now_ms);
+        int64_t sampled_ms = s->core.guards[0].sampled_ms;
+        s->core.nodes[0].looked_ms = s->now_ms + 500;     /* until then only at the others */
+        sim_let_go(s, sim_hold(s, "k", 1000));
+        sim_advance(s, sampled_ms + gap_ms - s->now_ms);
         s->server[0].wall_ms += 30000;
         sim_let_go(s, sim_hold(s, "k", 1000));
         sim_advance(s, 1500);
@@ -364,16 +367,18 @@ static void nor_one_that_is_new_to_us(void)
     }
 }
 
-/* Nor one that comes too late. */
+/* Later the others no longer say that they stepped as well: they were set back since. */
 static void a_step_is_not_open_for_long(void)
 {
     rl_lease *lease;
-    struct sim *s = watched(3, bit(1), &lease);
-    s->server[0].wall_ms += 30000;
+    struct sim *s = watched(3, 0, &lease);
+    for (int i = 0; i < 3; i++)
+        s->server[i].wall_ms += 30000;
     sim_advance(s, 7000);
-    s->server[1].refuses = 0;
-    probe_all(s);
+    s->server[1].wall_ms -= 30000;
+    s->server[2].wall_ms -= 30000;
     sim_advance(s, 5000);
+    CHECK_INT(s->core.guards[1].steps, 2);
     CHECK_INT(letter(s, 0), MARKER_ADMITTED);
     CHECK(s->core.guards[0].suspect_ms > s->now_ms);
     end(s, lease);
