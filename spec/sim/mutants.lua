@@ -781,10 +781,6 @@ return {
         spec = "spec/api/init_spec.lua if it forgets when others vote",
         from = "seen, sent = seen or now, true", to = "seen, sent = now, true" },
 
-    { name = "init asks once who is there", file = "lua/redlock/servers/restart_guard.lua",
-        spec = "spec/api/init_spec.lua comes within the wait",
-        from = 'if group == "n" and row.observed < enough then', to = "if false then" },
-
     { name = "an extension forgets the lock delay", file = "c/core/leases/watchdog.c",
         unit = "delay.a_late_extension", from = "lease_ms ? lease_ttl_ms(core, lease_ms) : 0",
         to = "lease_ms" },
