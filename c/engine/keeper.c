@@ -68,9 +68,10 @@ static int loop_is_idle(const struct rl_client *c, int64_t now_ms)
 /* When the keeper looks after the loop. */
 static int64_t look_ms_of(const struct rl_client *c, int64_t due_ms)
 {
-    int64_t now_ms = core_unread(&c->core) ? rl_now_ms() : INT64_MAX;
-    if (due_ms > now_ms)
-        due_ms = now_ms;
+    if (core_unread(&c->core)) {
+        int64_t now_ms = rl_now_ms();
+        due_ms = due_ms < now_ms ? due_ms : now_ms;
+    }
     return due_ms < INT64_MAX ? due_ms + AWAY_MS : INT64_MAX;
 }
 

@@ -366,7 +366,8 @@ static void forking_in_the_middle(void)
 
 SUITE(import, T(one_round_and_nothing_else), T(a_second_import_is_lost),
       T(at_most_one_of_two), T(a_majority_that_is_frozen),
-      T(a_minority_that_is_frozen), T(sent_again), T(what_it_did_not_reach_is_released), T(one_server_twice),
+      T(a_minority_that_is_frozen), T(sent_again), T(what_it_did_not_reach_is_released),
+      T(one_server_twice),
       T(servers_that_do_not_have_it), T(one_that_forgot_is_healed), T(without_the_script),
       T(an_extension_in_flight), T(a_token_that_was_not_counted),
       T(a_failed_import_raises_nothing), T(what_an_acquire_needs), T(a_dead_taker),

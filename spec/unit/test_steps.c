@@ -124,7 +124,7 @@ static void twice(void)
     }
 }
 
-/* Two of three, so long after each other that no lease has seen both. */
+/* Two of three servers, one after the other: all leases of before the first step ended. */
 SIM_TEST(a_step_of_long_ago_ends_nothing, sim_admitted(3, MAX_LEASE_MS))
 {
     sim_let_go(s, sim_hold(s, "k", LEASE_MS));
@@ -337,8 +337,8 @@ static void only_clocks_of_since_then_tell(void)
     end(s, lease);
 }
 
-/* Nor one that was not compared just before, as that of a server that was restarted, or away
- * for so long that it may have drifted as far: our own clock may have stood still. */
+/* Nor the clock of a server that was restarted, or did not answer for an hour: it shows no
+ * step either if it was our own clock that stood still. */
 static void nor_one_that_is_new_to_us(void)
 {
     for (int away_s = 0; away_s <= 3600; away_s += 3600) {
@@ -531,9 +531,11 @@ static void who_cannot_extend_asks_nobody(void)
 }
 
 SUITE(steps, T(before_a_confirmation), T(before_the_last_vote), T(during_a_renewal), T(twice),
-      T(a_step_of_long_ago_ends_nothing), T(one_by_one), T(a_majority_of_clocks_tells), T(a_step_back_is_nobodys), T(the_gap),
+      T(a_step_of_long_ago_ends_nothing), T(one_by_one), T(a_majority_of_clocks_tells),
+      T(a_step_back_is_nobodys), T(the_gap),
       T(a_step_is_written_at_once), T(a_step_is_not_written_for_long), T(nor_into_a_marker_of_others),
-      T(only_clocks_of_since_then_tell), T(nor_one_that_is_new_to_us), T(a_step_is_not_open_for_long),
+      T(only_clocks_of_since_then_tell), T(nor_one_that_is_new_to_us),
+      T(a_step_is_not_open_for_long),
       T(others_have_written_it), T(a_quarantine_begins_anew),
       T(it_was_forgotten_before), T(a_step_is_written_when_the_life_is_known), T(holds_ask_at_once),
       T(holds_learn_of_a_loss), T(who_cannot_extend_asks_nobody));

@@ -522,6 +522,7 @@ SUITE(teach, T(it_gets_the_largest_of_the_others), T(so_many_must_know),
       T(who_may_not_ask_another_does_not_wait), T(nobody_is_asked_before),
       T(what_was_told_before_the_end_is_too_early), T(init_looks_again_at_what_it_admits),
       T(floors_that_vanished_are_a_loss), T(so_are_those_out_of_range_if_others_can_teach),
-      T(a_quarantine_lacks_nothing_yet), T(what_is_out_of_range_teaches_nobody), T(force_takes_clocks_and_own_old_floors),
+      T(a_quarantine_lacks_nothing_yet), T(what_is_out_of_range_teaches_nobody),
+      T(force_takes_clocks_and_own_old_floors),
       T(init_gives_a_base_as_well), T(without_the_guard_lives_have_floors),
       T(the_bound_follows_the_clocks));

@@ -9,7 +9,7 @@ enum {
     SECONDS_MAX = 12,             /* digits: more are no time, and would overflow */
     SOON_MS = 3000,               /* samples further apart do not tell when a step was */
     TOGETHER_MS = 1500,           /* steps seen within that time may be our own clock's */
-    OPEN_MS = 5000                /* the other clocks have been compared by then, if they answer */
+    OPEN_MS = 5000                /* within that time the other servers answer, if at all */
 };
 
 /* By how much the node's clock was stepped forward while present leases may have been

@@ -38,7 +38,7 @@ static void send_to(struct rl_lease *lease, int i, int script, struct cmd *cmd,
     struct rl_round *heal =
         cmd ? round_new(lease->core, &heal_kind, script, lease, cmd) : NULL;
     if (!heal)
-        return;              /* the next renewal tries again */
+        return;    /* no memory: the next renewal tries again, or a lease ends by itself */
     heal->lease_ms = lease_ms;
     heal->outcome = RL_GRANTED;          /* decided: its answers are no votes */
     round_ref(heal);

@@ -4,8 +4,8 @@
  * counter, and one base below which no bucket counts. Without a base it has no vote on
  * tokens. A server that lost its memory gets one in the step that admits it: the largest
  * number that N - q + 1 others have given out, as any majority that witnessed a token has
- * a member among those. Its quarantine has ended by then, so no attempt counts on what it
- * answered before.
+ * a member among those. That step comes after its quarantine, when every attempt that had
+ * its vote has ended.
  *
  * The clocks of the servers decide only if a majority says that it knows nothing: then the
  * base is above all earlier tokens if fewer than 16 were issued in a millisecond, and the
