@@ -163,6 +163,8 @@ local function look_at_node(self, row, was)
     if refused and refused ~= was.refused then
         self:emit { type = "node_refused", node = node, code = code, message = message }
     end
+    -- Its memory may be read before the rest of a handshake is.
+    row.guard = row.ready and row.guard or was.guard
     if row.guard ~= was.guard and row.guard == "guarded" then
         self:emit { type = "node_guarded", node = node, left = row.guard_left }
     elseif UNTOLD[was.guard] and not UNTOLD[row.guard] then
