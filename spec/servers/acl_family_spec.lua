@@ -84,8 +84,6 @@ describe("the documented ACL rules of the family", function()
             function() return client:getCountDownLatch("l"):countDown "one" end,
             function() return client:getCountDownLatch("l"):await(1) end,
             function() return client:getCountDownLatch("l"):delete() end,
-            function() return client:getElection("e", { id = "a" }):campaign(1) end,
-            function() return client:getElection("e", { id = "b" }):leader() end,
             function() return client:getFairLock("f"):tryLock(1, 2) end,
             function()
                 local ok, err = other:getFairLock("f"):tryLock(0.05)

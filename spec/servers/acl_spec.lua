@@ -220,7 +220,7 @@ describe("the documented ACL rules", function()
         assert.is_true(take("x"):unlock())
     end)
 
-    it("are enough for fenced locks", function()
+    it("are enough for fenced locks, and leaders", function()
         allow()
         cluster:each(function(s) s:call("ACL", "LOG", "RESET") end)
         client = open { lease = 6 }
@@ -261,6 +261,10 @@ describe("the documented ACL rules", function()
         client = open { lock_delay = 1, lease = 2 }
         assert.is_true(take_fenced("y"):unlock())
         assert.is_true((client:using("z", { fenced = true }, function() end)))
+        local election = client:getElection("e", { id = "a" })
+        assert.is_number((election:campaign(5)))
+        assert.equal("a", election:leader().id)
+        assert.is_true(election:resign())
         cluster:each(function(s) assert.same({}, denials(s)) end)
     end)
 

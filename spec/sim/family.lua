@@ -217,7 +217,6 @@ function acts.election(sim, t, must)
     local began_us = sim.now()
     local term = call(sim, t, election, "campaign", not must and sim:below(1000) / 1000 or nil)
     if not term then
-        sim:tell("not elected", t, election)
         return false
     end
     sim:tell("elected", { id = id, term = term, name = election:getName(), began_us = began_us })

@@ -162,12 +162,7 @@ return {
         to = "arrive = { arrive }", faults = { "all memory lost", "all memory lost again" },
         by = { "no arrival vote in quarantine" } },
 
-    -- ---- elections, jobs, rates ----
-
-    { name = "a campaign that is cancelled leads on", file = "lua/redlock/kinds/election.lua",
-        family = "election", faults = { "cancel", "cancel", "cancel", "cancel" },
-        from = "        errors.finally(methods.resign, self)\n", to = "",
-        by = { "who leads was told so" } },
+    -- ---- jobs, rates ----
 
     { name = "settled without a look at the value", file = SCRIPTS .. "lock/settle.lua",
         family = "once", from = "if value == ARGV[1] or value == closed then", to = "if value then",

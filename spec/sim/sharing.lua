@@ -6,7 +6,6 @@
 --   job(s)            of a period begins: name, at (when it was asked for), period_us, sure:
 --                     whether it is over, or was settled before
 --   elected(e)        id, term, name, began_us
---   not elected(task, election)   a campaign ended without a term
 --   leader(l, name)   what leader() said: id, term
 --   count(c)          of a latch: known, n are missing, acked when it was asked, open before
 --   permit's token(e)   slot, token, task, began_us: when it was asked for
@@ -287,12 +286,6 @@ _M.list = {
             end
             e.elected_us = sim.now()
             of[#of + 1] = e
-        end,
-    } },
-
-    { name = "who leads was told so", on = {
-        ["not elected"] = function(_, t, election)
-            return election:isLeader() and t.lane .. " leads, and its campaign failed"
         end,
     } },
 

@@ -101,7 +101,6 @@ local SLOTS = { "redlock:{k}:slots", "redlock:{k}:who" }
 local FAIR = { "k", "redlock:{k}:queue", "redlock:{k}:living", "redlock:{k}:standing" }
 local LATCH = { "redlock:{k}:latch", "redlock:{k}:arrived" }
 local FENCED = { "k", "redlock:{k}:fence", FLOORS }
-local LEADER = { "k", "redlock:{k}:fence", "redlock:{k}:who" }
 
 local function inspect(name)
     return script_text.own("now", "inspect.describe", "inspect." .. name)
@@ -169,10 +168,8 @@ end
 
 local function leader_call()
     return pick {
-        function() return ask(fenced, "announce", LEADER, pick(VALUES), pick { "1", "2", "34" },
-            pick { "me", "you" }, lease(), "leaders") end,
-        function() return ask(fenced, "look", LEADER) end,
-        function() return ask(fenced, "retire", LEADER, "leaders", pick { "1", "2" }) end,
+        function() return ask(fenced, "look", FENCED) end,
+        function() return ask(fenced, "tell", FENCED, "leaders") end,
         fenced_call, fenced_call, fenced_call,
     }()
 end
@@ -297,8 +294,7 @@ local CONTENTS = { string = { "GET" }, hash = { "HLEN" }, none = { "EXISTS" },
 -- That both have the same at all those keys.
 local function compare_keys(compare)
     for _, key in ipairs { "a", "b", "c", "k", RW[2], SLOTS[1], SLOTS[2], FAIR[2], FAIR[3],
-        FAIR[4], LATCH[1], LATCH[2], FENCED[2], LEADER[3], FLOORS, MARKER, "mark",
-        "owner" } do
+        FAIR[4], LATCH[1], LATCH[2], FENCED[2], FLOORS, MARKER, "mark", "owner" } do
         local read = { unpack(CONTENTS[compare { "TYPE", key }]) }
         table.insert(read, 2, key)
         compare(read)
@@ -359,13 +355,10 @@ describe("the scripts on the model of a server", function()
 
     it("leave alone what another version has written", function()
         compare { "HSET", LATCH[1], "format", "2", "id", "x", "count", "1" }
-        compare { "SET", LEADER[3], "2 of another version" }
         for _, words in ipairs {
             eval(latch.primitive.acquire_script, LATCH, { VALUES[1], "60000", "2" }),
             ask(latch.primitive, "arrive", LATCH, VALUES[1], "60000", "open", "-", "0"),
-            ask(latch.primitive, "delete", LATCH, "open"),
-            ask(fenced, "announce", LEADER, VALUES[1], "1", "who", "60000", "channel"),
-            ask(fenced, "look", LEADER) } do
+            ask(latch.primitive, "delete", LATCH, "open") } do
             assert.matches("^FORMAT ", compare(words).err)
         end
     end)

@@ -4,21 +4,18 @@
 -- its scripts, keys and hooks; the core path (lock/) calls those and knows no kind by name.
 --
 -- The leader holds a fenced lock, and the token is its term: terms are unique and grow, and at most
--- one leader is valid. The announcement (term and id) is a key beside the counter; readers ignore
--- one whose term is not the lock's, so an outdated one does no harm.
+-- one leader is valid. Its id is in the label of that lock: "leader web-1 on host 4711 nginx".
 
-local answers = require "redlock.runtime.answers"
 local asking = require "redlock.lock.asking"
+local card = require "redlock.text.card"
+local encoding = require "redlock.text.encoding"
 local errors = require "redlock.runtime.errors"
 local fenced_lock = require "redlock.kinds.fenced_lock"
-local floors = require "redlock.servers.floors"
 local future = require "redlock.lock.future"
 local lock = require "redlock.lock.lock"
 local majority = require("redlock.runtime.limits").majority
-local printable = require("redlock.text.encoding").printable
 local question = require "redlock.runtime.question"
 local rounds = require "redlock.runtime.rounds"
-local ffi_values = require "redlock.runtime.ffi_values"
 local subscriptions = require "redlock.runtime.subscription"
 local validate = require "redlock.runtime.validate"
 
@@ -28,37 +25,40 @@ local setmetatable, tonumber, format, match = setmetatable, tonumber, string.for
 
 local _M, Election, methods = {}, {}, {}
 local OPTIONS = { id = true, on_elected = true, on_lost = true }
-local MAX_ID, ANNOUNCEMENTS = 160, 3  -- bytes; attempts to reach a majority
+local LEADER = "leader "       -- what the label of a leader begins with
 
-local function keys_of(self)
-    local keys = fenced_lock.keys(self.client, self.name)
-    return { keys[1], keys[2], "redlock:{" .. keys[1] .. "}:who" }
+-- An id is one word of a label, which servers and programs that list locks cut at card.MAX.
+local IN_LABELS, MAX_ID = "!-$&-~", card.MAX - #LEADER
+
+local function label_of(client, id)
+    local word = encoding.escape(validate.name("id", id, MAX_ID), IN_LABELS)
+    if #word > MAX_ID then
+        validate.bad("id", format("%d bytes are too long; at most %d, where a space, a %% and what "
+            .. "is not printable ASCII count as three", #word, MAX_ID))
+    end
+    return LEADER .. word .. (client.label and " on " .. client.label or "")
+end
+
+-- The id in the card behind a value; nil: it has none.
+local function id_in(text)
+    local found = card.read(text)
+    local word = found and match(found.label, "^" .. LEADER .. "(%S+)")
+    return word and encoding.unescape(word)
 end
 
 local function channel(self)
     return "redlock:{" .. self.client.options.prefix .. self.name .. ":leader}:free"
 end
 
-local function ask(self, script, args)
-    return asking.ask(self.view, script, args, keys_of(self))
-end
-
--- Tells the servers that counted this term who leads, until a majority knows.
-local function announce(self, hold, term)
-    local client = self.client
-    local args = { ffi_values.of(hold.lease), format("%.0f", term), self.id,
-        format("%d", rounds.to_ms(floors.COUNTER_TTL)), channel(self) }
-    for _ = 1, ANNOUNCEMENTS do
-        local said = ask(self, "announce", args) or {}
-        if answers.yes(said) >= client.quorum or lock.hold_of(self.view) ~= hold then
-            return
-        end
-    end
+-- Has observers look who leads.
+local function tell(self)
+    question.say(self.client, { primitive = fenced_lock, script = "tell",
+        keys = fenced_lock.keys(self.client, self.name), args = { channel(self) } })
 end
 
 -- Lets everybody know of a new leader that still leads.
-local function take_office(self, hold, term)
-    announce(self, hold, term)
+local function take_office(self, term)
+    tell(self)
     if self.view:isValid() then
         self.on_elected(self, term)
     end
@@ -91,7 +91,7 @@ function methods:campaign(wait)
         return term
     end
     view:onLost(function(_, reason) self.on_lost(self, reason) end)
-    local done, why = pcall(take_office, self, hold, term)
+    local done, why = pcall(take_office, self, term)
     if not done then                 -- nobody else would resign
         errors.finally(methods.resign, self)
         error(why, 0)
@@ -110,35 +110,34 @@ function methods:resign()
     local term = self.view:token()
     local ok, err = self.view:unlock()
     if ok and term and self.client.core then
-        question.say(self.client, { primitive = fenced_lock, script = "retire",
-            keys = keys_of(self), args = { channel(self), format("%.0f", term) } })
+        tell(self)
     end
     return ok, err
 end
 
-local function term_of(answer)
-    return answer.vote == 1 and tonumber(match(answer.data, "^(%d+) ")) or nil
+local function leader_in(answer)
+    return answer.vote == 1 and answer.data or nil
 end
 
---- Asks the servers who leads; `id` is nil while no server that answered knows it.
+--- Asks the servers who leads; `id` is nil for the holder of a fenced lock of the name.
 function methods:leader()
-    local said, err = ask(self, "look", {})
+    local said, err = asking.ask(self.view, "look", {})
     if not said then
         return nil, err
     end
-    local term = majority(said, self.client.size, term_of)
-    if term == nil then
+    local leader, left = majority(said, self.client.size, leader_in), huge
+    if leader == nil then
         return lock.failure(self.view, "no_quorum")
-    elseif not term then
+    elseif not leader then
         return false
     end
-    local left, id = huge, nil
     for _, answer in ipairs(said) do
-        if term_of(answer) == term then
-            left, id = min(left, answer.info), id or match(answer.data, "^%d+ (.+)$")
+        if leader_in(answer) == leader then
+            left = min(left, answer.info)
         end
     end
-    return { id = id, term = term }, max(left / 1000, 0)
+    local term, text = match(leader, "^(%d+)(.*)$")
+    return { id = id_in(text), term = tonumber(term) }, max(left / 1000, 0)
 end
 
 -- Calls fn for each change until the client is closed, or the process ends.
@@ -185,7 +184,7 @@ function methods:getName() return self.name end
 --- For people: "election(scheduler, leads in term 7)".
 function methods:__tostring()
     local term = self:isLeader() and self:term()
-    return format("election(%s, %s)", printable(self.name),
+    return format("election(%s, %s)", encoding.printable(self.name),
         term and format("leads in term %.0f", term) or "does not lead")
 end
 
@@ -199,9 +198,10 @@ end
 --- See Client:getElection.
 function _M.new(client, name, opts)
     opts = validate.options("options", opts, OPTIONS)
-    return setmetatable({ client = client, name = name, id = validate.name("id", opts.id, MAX_ID),
-        on_elected = callback(opts, "on_elected"), on_lost = callback(opts, "on_lost"),
-        view = lock.new(client, fenced_lock, name, { owner = {} }) }, Election)
+    local view = lock.new(client, fenced_lock, name, { owner = {} })
+    view.label = label_of(client, opts.id)
+    return setmetatable({ client = client, name = name, id = opts.id, view = view,
+        on_elected = callback(opts, "on_elected"), on_lost = callback(opts, "on_lost") }, Election)
 end
 
 return _M

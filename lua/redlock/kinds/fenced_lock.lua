@@ -66,9 +66,8 @@ local fenced = primitive.new {
     settle = plain_lock.settle_script,
     asks = {
         current = { script "fenced.current" },
-        announce = { script "election.announce" },
         look = { script "election.look" },
-        retire = { script "election.retire" },
+        tell = { script "election.tell" },
     },
     keys = keys,
     args = args,

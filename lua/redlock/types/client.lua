@@ -115,7 +115,8 @@ function Client:getElection(name, opts) end
 
 ---A candidate's id and callbacks.
 ---@class (exact) redlock.ElectionOptions
----@field id string  what observers see of it, 1 to 160 bytes
+---@field id string  what observers see of it, 1 to 153 bytes; a space, a % and a byte that is not
+---printable ASCII count as three
 ---@field on_elected? fun(election: redlock.Election, term: integer)  before `campaign` returns
 ---@field on_lost? fun(election: redlock.Election, reason: redlock.LossReason)  as `onLost`
 

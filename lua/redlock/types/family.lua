@@ -327,7 +327,7 @@ function Election:leader() end
 
 ---A leader.
 ---@class redlock.Leader
----@field id string?  as that candidate gave it; nil: not known yet
+---@field id string?  as that candidate gave it; nil: the holder of a fenced lock of the name
 ---@field term integer
 
 ---Calls a function with the leader now, and again at each change of leader. A call's term is never
