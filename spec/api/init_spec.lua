@@ -86,7 +86,7 @@ describe("a brand-new cluster", function()
                 local client = require("redlock").new { nodes = { %q, %q, %q }, cluster = "spec" }
                 assert(client:init())
                 local l = client:getFencedLock "job"
-                assert(l:lock(1) and l:unlock())
+                assert(l:lock(10) and l:unlock())
                 print "served"
             ]]):format(cluster[1].uri, cluster[2].uri, cluster[3].uri))
         end
