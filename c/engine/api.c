@@ -286,7 +286,7 @@ static int64_t largest_extra(const rl_round *round)
     int64_t most = 0;
     for (int i = 0; i < round->core->n; i++) {
         const struct slot *slot = &round->slot[i];
-        if (slot->state == SLOT_ANSWERED && slot->vote > 0 && slot->extra > most)
+        if (slot_yes(slot) && slot->extra > most)
             most = slot->extra;
     }
     return most;

@@ -157,9 +157,9 @@ size_t rl_lease_taker(rl_lease *lease, char *out)
     struct rl_client *c = client_of(lease->core);
     engine_lock(c);
     assert(lease->refs > 0);
-    size_t len = lease->taker ? lease->taker->len : 0;
+    size_t len = lease->taker_len;
     if (len)
-        memcpy(out, lease->taker->bytes, len);
+        memcpy(out, lease->taker, len);
     engine_unlock(c);
     return len;
 }

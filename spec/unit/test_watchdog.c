@@ -425,7 +425,7 @@ static void taken_by(const char *second, int named)
         sim_pass(s, i);
     CHECK_INT(lease->lost, RL_LOSS_TAKEN);
     if (CHECK_INT(lease->taker != NULL, named) && named)
-        CHECK(lease->taker->len == 36 && !memcmp(lease->taker->bytes + 33, "bob", 3));
+        CHECK(lease->taker_len == 36 && !memcmp(lease->taker + 33, "bob", 3));
     sim_run(s);
     holder_drop(lease, s->now_ms);
     sim_finish(s);

@@ -58,6 +58,14 @@ void state_reconnect(struct core *core, int i, int64_t now_ms)
     timer_set(&core->timers, &core->node_timers[i], health_give_up_ms(nd));
 }
 
+void state_write(struct core *core, int link)
+{
+    core->want_write |= link_bit(link);
+    if (!core->node_timers[link].at)
+        timer_set(&core->timers, &core->node_timers[link],
+                  health_give_up_ms(&core->nodes[link]));
+}
+
 /* True: another attempt helps only after somebody has changed the server or our settings;
  * until then each one fills the server's logs. */
 static int refuses_us(const struct node *nd)

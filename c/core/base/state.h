@@ -173,6 +173,9 @@ void state_reconnect(struct core *core, int link, int64_t now_ms);
  * is one each STATE_HOLDS_MS. */
 void state_reconnect_for_holds(struct core *core, int i, int64_t now_ms);
 
+/* Has a link's queue written, and times out the answers. */
+void state_write(struct core *core, int link);
+
 /* Why node i, which is ready, must be asked for nothing new (rl_code); or RL_OK. */
 int state_spares(const struct core *core, int i, int64_t now_ms);
 

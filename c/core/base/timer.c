@@ -30,17 +30,11 @@ static void place(struct timers *ts, uint32_t at, struct timer *t)
     t->at = at;
 }
 
-static void sift_up(struct timers *ts, struct timer *t, uint32_t at)
+/* Puts the timer where it belongs, from `at` on: towards the root, or away from it. */
+static void sift(struct timers *ts, struct timer *t, uint32_t at)
 {
-    while (at > 1 && ts->heap[at / 2]->due_ms > t->due_ms) {
+    for (; at > 1 && ts->heap[at / 2]->due_ms > t->due_ms; at /= 2)
         place(ts, at, ts->heap[at / 2]);
-        at /= 2;
-    }
-    place(ts, at, t);
-}
-
-static void sift_down(struct timers *ts, struct timer *t, uint32_t at)
-{
     for (;;) {
         uint32_t child = at * 2;
         if (child > ts->len)
@@ -67,10 +61,7 @@ void timer_set(struct timers *ts, struct timer *t, int64_t due_ms)
         at = ++ts->len;
     }
     t->due_ms = due_ms;
-    if (at > 1 && ts->heap[at / 2]->due_ms > due_ms)
-        sift_up(ts, t, at);
-    else
-        sift_down(ts, t, at);
+    sift(ts, t, at);
 }
 
 void timer_clear(struct timers *ts, struct timer *t)
@@ -80,12 +71,8 @@ void timer_clear(struct timers *ts, struct timer *t)
         return;
     t->at = 0;
     struct timer *last = ts->heap[ts->len--];
-    if (last == t)
-        return;
-    if (at > 1 && ts->heap[at / 2]->due_ms > last->due_ms)
-        sift_up(ts, last, at);
-    else
-        sift_down(ts, last, at);
+    if (last != t)
+        sift(ts, last, at);
 }
 
 int64_t timers_due_ms(const struct timers *ts)

@@ -39,6 +39,13 @@ int timers_reserve(struct timers *ts, uint32_t n);
 void timer_set(struct timers *ts, struct timer *t, int64_t due_ms);
 void timer_clear(struct timers *ts, struct timer *t);
 
+/* Moves a timer that is set, if it is due later than that. */
+static inline void timer_hasten(struct timers *ts, struct timer *t, int64_t due_ms)
+{
+    if (t->at && due_ms < t->due_ms)
+        timer_set(ts, t, due_ms);
+}
+
 /* The earliest deadline, or INT64_MAX. */
 int64_t timers_due_ms(const struct timers *ts);
 

@@ -288,7 +288,7 @@ void guard_visit(struct core *core, int i, int64_t now_ms)
     struct guard *g = &core->guards[i];
     if (node_look(nd, now_ms) || (g->forgot && node_look_at_life(nd, now_ms)) ||
         (list_is_old(core, i) && node_ask_servers(nd, now_ms)))
-        marking_send(core, i);
+        state_write(core, i);
     if (!core->marker || g->asked || core->refusing || !marking_due(g, now_ms))
         return;
     int known = g->begun || g->state == RL_GUARD_ADMITTED;
@@ -483,7 +483,7 @@ void guard_demoted(struct core *core, int i, int64_t now_ms)
     if (core->marker && core->guards[i].kind)
         judge(core, i);
     if (nd->state == NODE_READY && node_look_at_life(nd, now_ms))
-        marking_send(core, i);
+        state_write(core, i);
 }
 
 void guard_arm_timer(struct core *core, int64_t now_ms)
@@ -546,7 +546,7 @@ int guard_nameless(struct core *core, int i, int64_t now_ms)
     struct node *nd = &core->nodes[i];
     if (!core->marker && now_ms - nd->life_ms >= NODE_LOOK_MS &&
         now_ms - nd->ready_ms >= NODE_LOOK_MS && node_look_at_life(nd, now_ms))
-        marking_send(core, i);
+        state_write(core, i);
     if (nd->info.replid[0])
         return 0;
     node_refuse(nd, RL_NOPERM, "it does not show its master_replid, so after a restart "

@@ -5,16 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "node/health.h"
-
-void marking_send(struct core *core, int i)
-{
-    core->want_write |= link_bit(i);
-    if (!core->node_timers[i].at)
-        timer_set(&core->timers, &core->node_timers[i],
-                  health_give_up_ms(&core->nodes[i]));
-}
-
 enum { MARK_MS = 1000 };          /* ms between two requests to replace one text */
 
 int marking_due(const struct guard *g, int64_t now_ms)
@@ -36,7 +26,7 @@ static void put(struct core *core, int i, const char *seen, const char *text,
         return;                   /* no memory: guard_visit() tries again */
     g->asked = 1;
     g->marked_ms = now_ms;
-    marking_send(core, i);
+    state_write(core, i);
 }
 
 void marking_replace(struct core *core, int i, const struct marker *want,

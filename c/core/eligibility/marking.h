@@ -5,9 +5,6 @@
 
 #include "core/base/state.h"
 
-/* Has node i's queue written, and times out its answer. */
-void marking_send(struct core *core, int i);
-
 /* True: the marker may be replaced: once a second, and whenever its text has changed. */
 int marking_due(const struct guard *g, int64_t now_ms);
 

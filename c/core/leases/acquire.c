@@ -10,7 +10,6 @@
 #include "core/leases/fence.h"
 #include "core/leases/heal.h"
 #include "core/leases/release.h"
-#include "core/leases/vote.h"
 #include "core/leases/watchdog.h"
 #include "core/rounds/query.h"
 #include "core/rounds/same_number.h"
@@ -170,7 +169,7 @@ static int acquire_read(struct rl_round *round, int i, const struct reply *reply
     if (round->core->marker && !query_number(round, i, reply, vote) &&
         vote->vote == RL_VOTE_GUARDED)
         return RL_GUARDED;
-    int code = vote_of_lease(round, i, reply, vote);
+    int code = lease_vote(round, i, reply, vote);
     return code ? code : granted(round, i, vote);
 }
 
@@ -209,7 +208,7 @@ static int ask_rest_again(struct rl_round *round, int64_t now_ms)
 {
     const struct slot *home = round->home < 0 ? NULL : &round->slot[round->home];
     if (round->lease->primitive.rule == RL_RULE_SAME || !home ||
-        home->state != SLOT_ANSWERED || home->vote < RL_VOTE_YES)
+        !slot_yes(home))
         return 0;
     for (int i = 0; i < round->core->n; i++) {
         const struct slot *slot = &round->slot[i];
@@ -285,7 +284,7 @@ static int won(struct rl_lease *lease, const struct rl_round *round, int64_t now
     if (now_ms >= deadline_ms ||
         deadline_ms - now_ms < lease->core->options.min_validity_ms)
         return RL_EXPIRED;
-    lease_confirmed(lease, round);
+    lease->confirmed = round_yes(round);
     lease->core->knows = 1;
     if (lease_fenced(lease))
         fence_issue(lease, round);

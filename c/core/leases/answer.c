@@ -1,10 +1,12 @@
 #include "core/leases/answer.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/eligibility/guard.h"
 #include "core/eligibility/eligibility.h"
-#include "core/leases/vote.h"
+#include "core/leases/lease.h"
 
 void answer_broken(struct rl_round *round, int i, int written, int64_t now_ms)
 {
@@ -28,6 +30,22 @@ void answer_alone(struct rl_round *round, int i, int64_t now_ms)
         round_send(round, i, now_ms);
 }
 
+/* Puts into the node's text why its reply was no vote. */
+static void explain(struct rl_round *round, int i, int code, const struct reply *reply)
+{
+    struct node *nd = &round->core->nodes[i];
+    int counts = round->lease && lease_fenced(round->lease) && reply->nums;
+    const char *text = code == RL_CONFIG     ? "the same server under two addresses"
+                       : code == RL_UNSEEDED ? "it does not know which tokens it has issued"
+                       : code == RL_PROTOCOL
+                           ? counts ? "a script's reply has a vote or a counter that cannot be"
+                                    : "a script's reply has no vote"
+                       : code == RL_TIMEOUT  ? "it may be a server that has voted already"
+                       : code == RL_NOT_A_LOCK ? reply->text + sizeof("NOTALOCK")
+                                             : reply->text;
+    snprintf(nd->text, sizeof(nd->text), "%.*s", RL_TEXT_MAX - 1, text);
+}
+
 /* The script found another marker and did nothing. Returns why not, as a code; RL_OK: the
  * node is asked again. */
 static int read_guarded(struct rl_round *round, int i, const struct reply *reply,
@@ -40,7 +58,7 @@ static int read_guarded(struct rl_round *round, int i, const struct reply *reply
         lease_refused(round->lease, i);
     if (core->guards[i].state == RL_GUARD_ADMITTED && !round->outcome) {
         if (round->slot[i].admitted++) {    /* it is the script that answers so */
-            vote_explain(round, i, RL_PROTOCOL, reply);
+            explain(round, i, RL_PROTOCOL, reply);
             return RL_PROTOCOL;
         }
         round_send(round, i, now_ms);       /* another client has admitted it */
@@ -61,43 +79,20 @@ static void note_twin(struct core *core, int i)
     core->node_changes++;
 }
 
-/* Whether the server has voted yes already, under an address that is now out of reach. */
-static int voted_yes_already(const struct rl_round *round, int i)
-{
-    uint32_t same = round->core->guards[i].same_voter;
-    for (; same; same &= same - 1) {
-        const struct slot *other = &round->slot[__builtin_ctz(same)];
-        if (other->state == SLOT_ANSWERED && other->vote >= RL_VOTE_YES)
-            return 1;
-    }
-    return 0;
-}
-
 static int read_vote(struct rl_round *round, int i, const struct reply *reply,
                      struct vote *vote)
 {
     if (reply->type == REPLY_ERROR)
         return wire_error_code(reply->text);
     int code = round->kind->read(round, i, reply, vote);
-    if (!code && vote->vote >= RL_VOTE_YES && voted_yes_already(round, i))
-        return RL_CONFIG;
-    return code;
-}
-
-/* Shares the bytes of another node's equal answer, or copies them. NULL: out of memory. */
-static struct long_reply *long_reply_alike(const struct rl_round *round,
-                                           const char *bytes, size_t len)
-{
-    for (int i = 0; i < round->core->n; i++) {
-        struct long_reply *reply = round->slot[i].more;
-        if (reply && reply->len == len && !memcmp(reply->bytes, bytes, len))
-            return long_reply_ref(reply);
-    }
-    return long_reply_new(bytes, len);
+    uint32_t same = round->core->guards[i].same_voter;
+    int again = same && same & round_yes(round);    /* under an address now out of reach */
+    return !code && vote->vote >= RL_VOTE_YES && again ? RL_CONFIG : code;
 }
 
 /* 0, or -1: out of memory. */
-static int keep_data(struct rl_round *round, struct slot *slot, const struct reply *reply)
+static int keep_data(const struct rl_round *round, struct slot *slot,
+                     const struct reply *reply)
 {
     const char *text = reply->text;
     size_t len = reply->text_len < RL_DATA_MAX ? reply->text_len : RL_DATA_MAX;
@@ -105,10 +100,9 @@ static int keep_data(struct rl_round *round, struct slot *slot, const struct rep
         text = reply->whole;
         len = reply->whole_len;
     }
-    if (len <= SLOT_ROOM)
-        memcpy(slot->data, text, len);
-    else if (!(slot->more = long_reply_alike(round, text, len)))
+    if (len > SLOT_ROOM && !(slot->more = malloc(len)))
         return -1;
+    memcpy(len > SLOT_ROOM ? slot->more : slot->data, text, len);
     slot->data_len = (uint32_t)len;
     return 0;
 }
@@ -134,7 +128,7 @@ void answer_take(struct rl_round *round, int i, const struct reply *reply, int b
         if (!code)
             return;
     } else if (code) {
-        vote_explain(round, i, code, reply);
+        explain(round, i, code, reply);
         if (code == RL_CONFIG)
             note_twin(round->core, i);
     }

@@ -14,16 +14,10 @@
 #include <assert.h>
 
 #include "core/eligibility/guard.h"
-#include "core/leases/vote.h"
 
 /* Half a round trip in a data centre: if counters differ in the first majority, answers
  * still under way often complete one that agrees. The clock is no finer. */
 enum { GRACE_MS = 1 };
-
-static int granted(const struct slot *slot)
-{
-    return slot->state == SLOT_ANSWERED && slot->vote >= RL_VOTE_YES;
-}
 
 /* The largest counter among the grants, and how many nodes have it. */
 static int64_t largest(const struct rl_round *round, int *witnesses)
@@ -32,7 +26,7 @@ static int64_t largest(const struct rl_round *round, int *witnesses)
     *witnesses = 0;
     for (int i = 0; i < round->core->n; i++) {
         const struct slot *slot = &round->slot[i];
-        if (!granted(slot) || slot->extra < most)
+        if (!slot_yes(slot) || slot->extra < most)
             continue;
         *witnesses = (slot->extra == most ? *witnesses : 0) + 1;
         most = slot->extra;
@@ -45,7 +39,7 @@ static int64_t largest(const struct rl_round *round, int *witnesses)
 static int confirm_read(struct rl_round *confirm, int i, const struct reply *reply,
                         struct vote *vote)
 {
-    int code = vote_of_lease(confirm, i, reply, vote);
+    int code = lease_vote(confirm, i, reply, vote);
     if (!code && vote->vote == RL_VOTE_ABSENT && !fence_is_token(vote->extra))
         return RL_PROTOCOL;      /* a refusal must come with its counter */
     return code;
@@ -152,8 +146,8 @@ static void ask_again(struct rl_round *round, int i, int64_t now_ms)
         slot->code = (uint8_t)(!confirm ? RL_NOMEM
                                : nd->state != NODE_READY ? nd->code : RL_OVERLOAD);
         round_count(round, i, SLOT_MISSING, &round->tally.missing);
-    } else if (round->timer.at && slot->deadline_ms < round->timer.due_ms) {
-        timer_set(&round->core->timers, &round->timer, slot->deadline_ms);
+    } else {
+        timer_hasten(&round->core->timers, &round->timer, slot->deadline_ms);
     }
 }
 
@@ -167,8 +161,7 @@ enum verdict fence_judge(struct rl_round *round, int64_t now_ms)
         if (v == WON && !witnessed && round->tally.pending) {
             if (!round->grace_ms) {
                 round->grace_ms = now_ms + GRACE_MS;
-                if (round->timer.at && round->grace_ms < round->timer.due_ms)
-                    timer_set(&round->core->timers, &round->timer, round->grace_ms);
+                timer_hasten(&round->core->timers, &round->timer, round->grace_ms);
             }
             if (now_ms < round->grace_ms)
                 return UNDECIDED;
@@ -182,7 +175,7 @@ enum verdict fence_judge(struct rl_round *round, int64_t now_ms)
     if (most > round->token)
         round->token = most;
     for (int i = 0; i < round->core->n; i++) {
-        if (granted(&round->slot[i]) && round->slot[i].extra < round->token)
+        if (slot_yes(&round->slot[i]) && round->slot[i].extra < round->token)
             ask_again(round, i, now_ms);
     }
     return quorum_vote(&round->tally);
@@ -198,7 +191,7 @@ void fence_issue(struct rl_lease *lease, const struct rl_round *round)
 {
     lease_issue(lease, round->token);
     for (int i = 0; i < lease->core->n; i++) {
-        if (round->slot[i].state == SLOT_ANSWERED && round->slot[i].vote >= RL_VOTE_YES)
+        if (slot_yes(&round->slot[i]))
             fence_counted(lease, i, round->slot[i].extra);
     }
 }

@@ -1,7 +1,6 @@
 #include "core/leases/heal.h"
 
 #include "core/eligibility/guard.h"
-#include "core/leases/vote.h"
 
 static int heal_put(struct rl_round *round, int i, int64_t now_ms)
 {
@@ -25,7 +24,7 @@ static const struct round_kind heal_kind = {
     .unused = lease_unused,
     .put = heal_put,
     .sent = lease_sent_value,
-    .read = vote_of_lease,
+    .read = lease_vote,
     .late = heal_late,
     .unknown = lease_unknown,
     .broken = lease_broken,

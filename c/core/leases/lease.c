@@ -1,7 +1,10 @@
 #include "core/leases/lease.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "core/rounds/query.h"
 
 static struct rl_lease *from_pool(struct core *core)
 {
@@ -30,7 +33,7 @@ void lease_recycle(struct rl_lease *lease)
         cmd_unref(&core->cmds, lease->cmd);
     if (lease->import)
         cmd_unref(&core->cmds, lease->import);
-    long_reply_unref(lease->taker);
+    free(lease->taker);
     lease->next = core->lease_pool;
     core->lease_pool = lease;
 }
@@ -64,16 +67,6 @@ struct rl_lease *lease_new(struct core *core, const struct round_kind *release,
         return lease;
     lease_recycle(lease);
     return NULL;
-}
-
-void lease_confirmed(struct rl_lease *lease, const struct rl_round *round)
-{
-    lease->confirmed = 0;
-    for (int i = 0; i < round->core->n; i++) {
-        const struct slot *slot = &round->slot[i];
-        if (slot->state == SLOT_ANSWERED && slot->vote >= RL_VOTE_YES)
-            lease->confirmed |= bit(i);
-    }
 }
 
 void lease_issue(struct rl_lease *lease, int64_t token)
@@ -182,6 +175,16 @@ void lease_unused(struct rl_round *round)
     struct rl_lease *lease = round->lease;
     round_recycle(round);
     lease_unref(lease);
+}
+
+int lease_vote(struct rl_round *round, int i, const struct reply *reply, struct vote *vote)
+{
+    int code = query_number(round, i, reply, vote);
+    if (code)
+        return code;
+    if (vote->vote == RL_VOTE_UNSEEDED && lease_fenced(round->lease))
+        return RL_UNSEEDED;
+    return vote->vote < RL_VOTE_FOREIGN || vote->vote > RL_VOTE_AGAIN ? RL_PROTOCOL : RL_OK;
 }
 
 int lease_insists(const struct rl_round *round, int i)

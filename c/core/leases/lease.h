@@ -62,7 +62,8 @@ struct rl_lease {
     int failures;                      /* renewals without a majority, in a row */
     _Atomic int lost;                  /* why the lease is lost: rl_loss */
     int64_t promised_ms;               /* lost: release it then; 0: no such time */
-    struct long_reply *taker;          /* lost: the new holder, if a majority names one */
+    char *taker;                       /* lost: the new holder, if a majority names one ... */
+    size_t taker_len;                  /* ... in so many bytes */
 };
 
 static inline int lease_fenced(const struct rl_lease *lease)
@@ -94,9 +95,6 @@ struct rl_lease *lease_new(struct core *core, const struct round_kind *release,
                            const rl_primitive *primitive, const rl_bytes *keys, int nkeys,
                            const rl_bytes *args, int nargs, rl_bytes value,
                            int64_t lease_ms);
-
-/* Records which nodes confirmed the lease in this round. */
-void lease_confirmed(struct rl_lease *lease, const struct rl_round *round);
 
 /* Puts the token, or the number that a majority agreed on, into all that the lease sends
  * from now on. */
@@ -140,6 +138,9 @@ void lease_paid(struct rl_lease *lease, int i);
 /* A round that has references holds one to its lease. */
 void lease_used(struct rl_round *round);
 void lease_unused(struct rl_round *round);
+
+/* The reply of a lease's script; those to acquires have more forms. */
+int lease_vote(struct rl_round *round, int i, const struct reply *reply, struct vote *vote);
 
 /* True for a node that may have keys of the lease: asks it however busy it is. */
 int lease_insists(const struct rl_round *round, int i);

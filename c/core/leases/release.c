@@ -2,7 +2,6 @@
 
 #include "core/leases/fence.h"
 #include "core/leases/heal.h"
-#include "core/leases/vote.h"
 
 /* Sets the timer to the next retry: in one node time-out, doubled each time up to 8. */
 static void retry_later(struct rl_lease *lease, int i, int64_t now_ms)
@@ -153,7 +152,7 @@ static void release_sent(struct rl_round *release, int i, int64_t now_ms)
 static int release_read(struct rl_round *release, int i, const struct reply *reply,
                         struct vote *vote)
 {
-    int code = vote_of_lease(release, i, reply, vote);
+    int code = lease_vote(release, i, reply, vote);
     /* The server may have executed the first release although its answer was lost, and
      * another holder may have taken the keys since. */
     if (!code && vote->vote <= RL_VOTE_ABSENT && release->slot[i].resends)

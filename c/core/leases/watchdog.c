@@ -1,11 +1,13 @@
 #include "core/leases/watchdog.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "core/eligibility/guard.h"
 #include "core/leases/fence.h"
 #include "core/leases/heal.h"
 #include "core/leases/pace.h"
 #include "core/leases/release.h"
-#include "core/leases/vote.h"
 
 /* Shares of a lease, and bounds in ms. A renewal begins after a third of the lease (like
  * Redisson's watchdog), which leaves two thirds for retries. */
@@ -130,16 +132,18 @@ int watchdog_lost_why(rl_lease *lease, int64_t now_ms)
     return lease->lost;
 }
 
-/* The holder that a majority names. NULL: no agreement, or out of memory. */
-static struct long_reply *find_taker(const struct rl_round *round)
+/* Notes the holder that a majority names, unless memory is out. */
+static void note_taker(struct rl_lease *lease, const struct rl_round *round)
 {
     for (int i = 0; i < round->core->n; i++) {
         const struct slot *slot = &round->slot[i];
-        if (slot->vote == RL_VOTE_FOREIGN && slot->data_len &&
-            state_majority(round->core, round_alike(round, i)))
-            return long_reply_new(round_data(slot), slot->data_len);
+        if (lease->taker || slot->vote != RL_VOTE_FOREIGN || !slot->data_len ||
+            !state_majority(round->core, round_alike(round, i)) ||
+            !(lease->taker = malloc(slot->data_len)))
+            continue;
+        memcpy(lease->taker, round_data(slot), slot->data_len);
+        lease->taker_len = slot->data_len;
     }
-    return NULL;
 }
 
 /* The lease is lost: an extension was too late, or a majority of these votes disowns it.
@@ -148,8 +152,7 @@ static struct long_reply *find_taker(const struct rl_round *round)
  * the others keep the name closed, for the lock delay, too. */
 static void disowned(struct rl_lease *lease, const struct rl_round *round, int64_t now_ms)
 {
-    if (round->tally.foreign && !lease->taker)
-        lease->taker = find_taker(round);
+    note_taker(lease, round);
     if (!watchdog_lost_why(lease, now_ms))
         watchdog_lose(lease, round->tally.foreign ? RL_LOSS_TAKEN : RL_LOSS_FORGOTTEN);
     if (lease->list == &lease->core->held && !lease->promised_ms)
@@ -205,7 +208,7 @@ static int extend_outcome(struct rl_lease *lease, const struct rl_round *round,
                                              lease->core->drift_ppm);
     if (deadline_ms > lease->deadline_ms)
         lease->deadline_ms = deadline_ms;    /* the servers never shorten, nor do we */
-    lease_confirmed(lease, round);
+    lease->confirmed = round_yes(round);
     watchdog_schedule(lease);
     return RL_GRANTED;
 }
@@ -265,7 +268,7 @@ static const struct round_kind extend_kind = {
     .insists = lease_insists,
     .put = extend_put,
     .sent = lease_sent,
-    .read = vote_of_lease,
+    .read = lease_vote,
     .unknown = extend_unknown,
     .late = extend_late,
     .decide = extend_decide,

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "core/eligibility/guard.h"
-#include "node/health.h"
 
 /* A renewal's answer may take this part of the lease, as may the pause before the next
  * renewal (watchdog.c). */
@@ -45,7 +44,7 @@ void round_recycle(struct rl_round *round)
     if (round->cmd)
         cmd_unref(&round->core->cmds, round->cmd);
     for (int i = 0; i < round->core->n; i++)
-        long_reply_unref(round->slot[i].more);
+        free(round->slot[i].more);
     round->next = round->core->round_pool;
     round->core->round_pool = round;
 }
@@ -135,6 +134,14 @@ void round_count(struct rl_round *round, int i, enum slot_state state, int *plac
     (*place)++;
 }
 
+uint32_t round_yes(const struct rl_round *round)
+{
+    uint32_t nodes = 0;
+    for (int i = 0; i < round->core->n; i++)
+        nodes |= slot_yes(&round->slot[i]) ? bit(i) : 0;
+    return nodes;
+}
+
 uint32_t round_alike(const struct rl_round *round, int i)
 {
     const struct slot *a = &round->slot[i];
@@ -195,7 +202,6 @@ int round_call(struct rl_round *round, int i, const char *last_arg, int64_t now_
 void round_send(struct rl_round *round, int i, int64_t now_ms)
 {
     struct core *core = round->core;
-    struct node *nd = &core->nodes[i];
     struct slot *slot = &round->slot[i];
     guard_visit(core, i, now_ms);
     int failed = round->kind->put ? round->kind->put(round, i, now_ms)
@@ -205,14 +211,11 @@ void round_send(struct rl_round *round, int i, int64_t now_ms)
         return;
     }
     round_ref(round);
-    core->want_write |= link_bit(i);
-    if (!core->node_timers[i].at)
-        timer_set(&core->timers, &core->node_timers[i], health_give_up_ms(nd));
+    state_write(core, i);
     if (slot->state == SLOT_IDLE || slot->state == SLOT_WAITING) {
         slot->state = SLOT_SENT;
         slot->deadline_ms = round_answer_due_ms(round, i, now_ms);
-        if (round->timer.at && slot->deadline_ms < round->timer.due_ms)
-            timer_set(&core->timers, &round->timer, slot->deadline_ms);
+        timer_hasten(&core->timers, &round->timer, slot->deadline_ms);
     }
     if (round->kind->sent)
         round->kind->sent(round, i, now_ms);
@@ -254,8 +257,7 @@ static void ask_all(struct rl_round *round, int64_t now_ms)
 void round_decide_at(struct rl_round *round, int64_t at_ms)
 {
     round->decide_ms = at_ms;
-    if (round->timer.at && at_ms < round->timer.due_ms)
-        timer_set(&round->core->timers, &round->timer, at_ms);
+    timer_hasten(&round->core->timers, &round->timer, at_ms);
 }
 
 void round_ask_again(struct rl_round *round, int i, int64_t now_ms)
@@ -265,7 +267,7 @@ void round_ask_again(struct rl_round *round, int i, int64_t now_ms)
     --*(slot->vote == RL_VOTE_ABSENT ? &t->absent : &t->foreign);
     t->pending++;
     slot->state = SLOT_IDLE;
-    long_reply_unref(slot->more);
+    free(slot->more);
     slot->more = NULL;
     slot->data_len = 0;
     slot_begin(round, i, now_ms);

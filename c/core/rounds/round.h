@@ -9,7 +9,6 @@
 #include <stdatomic.h>
 
 #include "core/base/state.h"
-#include "core/rounds/long_reply.h"
 
 enum slot_state {
     SLOT_IDLE,               /* not asked */
@@ -33,13 +32,18 @@ struct slot {
     uint8_t again;           /* the value was there when the node was asked again */
     uint8_t admitted;        /* asked again, as its reply named the marker of an admission */
     uint32_t data_len;
-    struct long_reply *more; /* data that is longer than SLOT_ROOM, or NULL */
+    char *more;              /* data that is longer than SLOT_ROOM, or NULL */
     char data[SLOT_ROOM];
 };
 
 static inline const char *round_data(const struct slot *slot)
 {
-    return slot->more ? slot->more->bytes : slot->data;
+    return slot->more ? slot->more : slot->data;
+}
+
+static inline int slot_yes(const struct slot *slot)
+{
+    return slot->state == SLOT_ANSWERED && slot->vote >= RL_VOTE_YES;
 }
 
 /* A node's vote. */
@@ -183,6 +187,9 @@ int round_call(struct rl_round *round, int i, const char *last_arg, int64_t now_
 /* Counts node i's vote as missing, for this reason. */
 void round_miss(struct rl_round *round, int i, int code, int64_t now_ms);
 void round_on_timer(struct rl_round *round, int64_t now_ms);
+
+/* The nodes that voted yes, a bit each. */
+uint32_t round_yes(const struct rl_round *round);
 
 /* The nodes that gave the same vote and data as node i, with node i; 0: node i has not
  * answered. */

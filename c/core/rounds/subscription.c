@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "node/health.h"
-
 enum {
     GATHER_MS = 1,                /* from the first message until waiters are woken, */
     GATHER_DOUBLINGS = 6,         /* doubled each time no majority sent one */
@@ -57,9 +55,7 @@ static void say(struct core *core, int i, struct rl_subscription *s, int64_t now
     }
     s->requested ^= bit(i);
     s->subscribed &= ~bit(i);
-    core->want_write |= link_bit(link);
-    if (!core->node_timers[link].at)
-        timer_set(&core->timers, &core->node_timers[link], health_give_up_ms(nd));
+    state_write(core, link);
 }
 
 static void say_all(struct core *core, int i, int64_t now_ms)
