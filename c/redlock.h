@@ -17,7 +17,7 @@
 
 /* A program and the library that it loads must have the same number, which is part of the
  * library's file name. Raise it with every change of code between the cdef markers. */
-#define RL_ABI 22
+#define RL_ABI 23
 
 /* The word for each code, as rl_code_name() returns it and Lua uses it. */
 #define RL_CODE_WORDS(X) \
@@ -78,6 +78,17 @@ enum { RL_TIMES_ACQUIRE = 1, RL_TIMES_RELEASE, RL_TIMES_KINDS };
 
 /* What rl_acquire() and rl_release() do when they have begun. */
 enum { RL_BEGIN, RL_WAIT, RL_NOTIFY };
+
+/* Whom rl_ask() asks: all nodes ... */
+enum {
+    RL_ASK_MAJORITY = -1,    /* until a majority has given equal votes and data, or no longer
+                                can */
+    RL_ASK_VOTERS = -2,      /* the same, but only nodes that may vote on an acquire, with the
+                                marker as the last ARGV as in an acquire; votes are -1 to 2 */
+    RL_ASK_EACH = -3         /* until each has answered or no longer can */
+};
+
+enum { RL_CLIENT_LIST = -1 };
 
 /* How a round ended, and why a node gave no vote. */
 typedef enum rl_code {
@@ -423,27 +434,15 @@ rl_round *rl_extend(rl_lease *lease, int64_t lease_ms);
  * started. how: as in rl_acquire(), but RL_WAIT returns the round, too. */
 rl_round *rl_release(rl_lease *lease, int32_t how);
 
-/* Starts a question to all nodes, KEYS = keys, ARGV = args. Done when a majority has
- * given equal votes and data, or no longer can, within within_ms. guarded: asks only
- * nodes that may vote on an acquire, with the marker as the last ARGV as in an acquire;
- * votes are -1 to 2. Outcomes: RL_GRANTED (a majority answered; see rl_round_agreed()),
- * RL_NO_QUORUM, RL_NOT_A_LOCK, RL_CLOSED. NULL: as rl_acquire(). */
-rl_round *rl_ask(rl_client *client, int script, const rl_bytes *keys, int nkeys,
-                 const rl_bytes *args, int nargs, int64_t within_ms, int32_t guarded);
-
-/* Like rl_ask(), but done when each node has answered or no longer can, with RL_GRANTED
- * or RL_CLOSED. */
-rl_round *rl_ask_all(rl_client *client, int script, const rl_bytes *keys, int nkeys,
-                     const rl_bytes *args, int nargs, int64_t within_ms);
-
-/* Like rl_ask_all(), but asks only node i (from 0), and keeps its data in full: see
- * rl_round_text(). */
-rl_round *rl_ask_one(rl_client *client, int32_t i, int script, const rl_bytes *keys,
-                     int nkeys, const rl_bytes *args, int nargs, int64_t within_ms);
-
-/* Like rl_ask_one(), for node i's CLIENT LIST of ordinary connections. A list of more
- * than 1 MiB breaks the connection. */
-rl_round *rl_ask_clients(rl_client *client, int32_t i, int64_t within_ms);
+/* Starts a question, KEYS = keys, ARGV = args, which ends within within_ms. whom: RL_ASK_*,
+ * or the number of a node (from 0), which alone is asked, and whose data is kept in full
+ * (see rl_round_text()); script RL_CLIENT_LIST asks that node for its CLIENT LIST of
+ * ordinary connections: a list of more than 1 MiB breaks the connection. Outcomes:
+ * RL_GRANTED (all have answered or no longer can; with RL_ASK_MAJORITY and RL_ASK_VOTERS: a
+ * majority answered, see rl_round_agreed()), RL_NO_QUORUM, RL_NOT_A_LOCK, RL_CLOSED. NULL: as
+ * rl_acquire(). */
+rl_round *rl_ask(rl_client *client, int32_t whom, int script, const rl_bytes *keys,
+                 int nkeys, const rl_bytes *args, int nargs, int64_t within_ms);
 
 /* Asks every node for its INFO, TIME and marker again. Done when each has answered or no
  * longer can, with RL_GRANTED or RL_CLOSED; then see rl_node_get_info(). NULL: out of

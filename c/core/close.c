@@ -1,4 +1,3 @@
-/* close.c - how a core ends: it releases what is held, then forgets everything. */
 #include "core/close.h"
 
 #include <stdlib.h>
@@ -37,11 +36,16 @@ static void end_all(struct core *core)
     }
 }
 
-/* Takes the unanswered requests from a node that is down. */
-static void drop_requests(struct node *nd)
+/* Ends a connection, and drops its unanswered requests. */
+static void cut(struct core *core, int link, int code, const char *text)
 {
+    struct node *nd = &core->nodes[link];
     struct request request;
     int written;
+    if (nd->state != NODE_DOWN)
+        node_down(nd, code, text, 0, 0);
+    if (nd->subscriber)
+        subscription_lost(core, link - core->n);
     while (node_abandon(nd, &request, &written)) {
         if (request.kind == REQUEST_CALL)
             round_unref(request.owner);
@@ -111,14 +115,9 @@ void close_void(struct core *core)
 {
     end_all(core);
     for (int i = 0; i < 2 * core->n; i++) {
-        struct node *nd = &core->nodes[i];
-        if (nd->state != NODE_DOWN)
-            node_down(nd, RL_REFUSED, "not connected yet after fork", 0, 0);
-        nd->failures = 0;
-        nd->retry_ms = 0;
-        if (nd->subscriber)
-            subscription_lost(core, i - core->n);
-        drop_requests(nd);
+        cut(core, i, RL_REFUSED, "not connected yet after fork");
+        core->nodes[i].failures = 0;
+        core->nodes[i].retry_ms = 0;
         timer_clear(&core->timers, &core->node_timers[i]);
     }
     timer_clear(&core->timers, &core->health);
@@ -132,13 +131,8 @@ void close_free(struct core *core)
     while (round_next(core))
         continue;
     for (int i = 0; core->nodes && i < 2 * core->n; i++) {
-        struct node *nd = &core->nodes[i];
-        if (nd->state != NODE_DOWN)
-            node_down(nd, RL_CLOSED, "closed", 0, 0);
-        if (nd->subscriber)
-            subscription_lost(core, i - core->n);
-        drop_requests(nd);
-        node_free(nd);
+        cut(core, i, RL_CLOSED, "closed");
+        node_free(&core->nodes[i]);
     }
     free(core->nodes);
     free(core->node_timers);

@@ -114,14 +114,19 @@ void core_retry(struct core *core, int i, int64_t now_ms)
     }
 }
 
+/* Gives up a connection. */
+static void core_cut(struct core *core, int i, int code, const char *text, int64_t now_ms)
+{
+    core->want_close |= link_bit(i);
+    core_lost(core, i, code, text, now_ms);
+}
+
 void core_connected(struct core *core, int i, int64_t now_ms)
 {
-    if (node_connected(&core->nodes[i], now_ms) < 0) {
-        core->want_close |= link_bit(i);
-        core_lost(core, i, RL_NOMEM, "out of memory", now_ms);
-        return;
-    }
-    core->want_write |= link_bit(i);
+    if (node_connected(&core->nodes[i], now_ms) < 0)
+        core_cut(core, i, RL_NOMEM, "out of memory", now_ms);
+    else
+        core->want_write |= link_bit(i);
 }
 
 void core_lost(struct core *core, int i, int code, const char *text, int64_t now_ms)
@@ -180,13 +185,12 @@ static void core_ready(struct core *core, int i, int64_t now_ms)
     }
 }
 
-/* Gives up a connection, for the reason in the node's code and text. */
+/* The same, for the reason in the node's code and text. */
 static void core_drop(struct core *core, int i, int64_t now_ms)
 {
     char text[RL_TEXT_MAX];
     memcpy(text, core->nodes[i].text, sizeof(text));
-    core->want_close |= link_bit(i);
-    core_lost(core, i, core->nodes[i].code, text, now_ms);
+    core_cut(core, i, core->nodes[i].code, text, now_ms);
 }
 
 /* Handles a node's answer about itself. 1; or 0: the connection must be given up. */
@@ -207,8 +211,7 @@ static int core_heard(struct core *core, int i, int64_t now_ms)
     core->want_write |= link_bit(i);
     if (node_greet(&core->nodes[i], now_ms) == 0)
         return 1;
-    node_refuse(&core->nodes[i], RL_NOMEM, "out of memory");
-    core_drop(core, i, now_ms);
+    core_cut(core, i, RL_NOMEM, "out of memory", now_ms);
     return 0;
 }
 
@@ -218,9 +221,8 @@ void core_feed(struct core *core, int i, const char *data, size_t len, int64_t n
     struct request request;
     if (nd->state == NODE_DOWN)
         return;
-    if (node_feed(nd, data, len) < 0) {
-        core->want_close |= link_bit(i);
-        core_lost(core, i, RL_NOMEM, "out of memory", now_ms);
+    if (wire_feed(&nd->wire, data, len) < 0) {
+        core_cut(core, i, RL_NOMEM, "out of memory", now_ms);
         return;
     }
     for (;;) {
@@ -234,7 +236,7 @@ void core_feed(struct core *core, int i, const char *data, size_t len, int64_t n
         case NODE_UP:
             if (nd->subscriber) {
                 node_ready(nd, now_ms);
-                subscription_ready(core, i - core->n, now_ms);
+                subscription_tell(core, i - core->n, now_ms);
             } else if (guard_up(core, i, now_ms)) {
                 core_ready(core, i, now_ms);
             } else {
@@ -293,12 +295,11 @@ static void node_on_timer(struct core *core, int i, int64_t now_ms)
         timer_set(&core->timers, &core->node_timers[i], give_up_ms);
         return;
     }
-    core->want_close |= link_bit(i);
-    core_lost(core, i, RL_TIMEOUT,
-              nd->state == NODE_READY        ? "no answer"
-              : nd->state == NODE_CONNECTING ? nd->waits_for
-                                             : "no answer to the handshake",
-              now_ms);
+    core_cut(core, i, RL_TIMEOUT,
+             nd->state == NODE_READY        ? "no answer"
+             : nd->state == NODE_CONNECTING ? nd->waits_for
+                                            : "no answer to the handshake",
+             now_ms);
 }
 
 int64_t core_due_ms(const struct core *core)

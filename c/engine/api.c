@@ -174,36 +174,13 @@ rl_round *rl_release(rl_lease *lease, int32_t how)
     RETURN_ROUND(c, what_follows(how), holder_release(lease, now_ms));
 }
 
-rl_round *rl_ask(rl_client *c, int script, const rl_bytes *keys, int nkeys,
-                 const rl_bytes *args, int nargs, int64_t within_ms, int32_t guarded)
+rl_round *rl_ask(rl_client *c, int32_t whom, int script, const rl_bytes *keys, int nkeys,
+                 const rl_bytes *args, int nargs, int64_t within_ms)
 {
     if (!in_range(nkeys, nargs) || within_ms < 0)
         return NULL;
-    RETURN_STARTED(c, query_ask(&c->core, script, keys, nkeys, args, nargs, within_ms,
-                                guarded, now_ms));
-}
-
-rl_round *rl_ask_all(rl_client *c, int script, const rl_bytes *keys, int nkeys,
-                     const rl_bytes *args, int nargs, int64_t within_ms)
-{
-    if (!in_range(nkeys, nargs) || within_ms < 0)
-        return NULL;
-    RETURN_STARTED(c, query_ask_all(&c->core, script, keys, nkeys, args, nargs, within_ms,
-                                    now_ms));
-}
-
-rl_round *rl_ask_one(rl_client *c, int32_t i, int script, const rl_bytes *keys, int nkeys,
-                     const rl_bytes *args, int nargs, int64_t within_ms)
-{
-    if (!in_range(nkeys, nargs) || within_ms < 0)
-        return NULL;
-    RETURN_STARTED(c, query_ask_one(&c->core, i, script, keys, nkeys, args, nargs,
-                                    within_ms, now_ms));
-}
-
-rl_round *rl_ask_clients(rl_client *c, int32_t i, int64_t within_ms)
-{
-    RETURN_STARTED(c, query_clients(&c->core, i, within_ms, now_ms));
+    RETURN_STARTED(c, query_ask(&c->core, whom, script, keys, nkeys, args, nargs, within_ms,
+                                now_ms));
 }
 
 rl_round *rl_check(rl_client *c)
@@ -223,7 +200,7 @@ rl_round *rl_teach(rl_client *c, int64_t within_ms)
 
 rl_round *rl_sleep(rl_client *c, int64_t ms)
 {
-    RETURN_STARTED(c, query_sleep(&c->core, ms, now_ms));
+    RETURN_STARTED(c, subscription_pause(&c->core, NULL, 0, ms, now_ms));
 }
 
 rl_subscription *rl_subscribe(rl_client *c, const char *channel, size_t len)
@@ -258,7 +235,7 @@ int64_t rl_subscription_opened(const rl_subscription *subscription)
 rl_round *rl_pause(rl_subscription *subscription, int64_t seen, int64_t ms)
 {
     struct rl_client *c = client_of(subscription->core);
-    RETURN_STARTED(c, subscription_pause(subscription, seen, ms, now_ms));
+    RETURN_STARTED(c, subscription_pause(&c->core, subscription, seen, ms, now_ms));
 }
 
 void rl_round_wake(rl_round *round)

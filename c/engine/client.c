@@ -68,35 +68,12 @@ static void after_fork_in_child(void)
     pthread_mutex_init(&clients_mutex, NULL);
 }
 
-/* exit() without rl_close(): releases what all clients hold, at once. May run twice: if
- * OpenSSL ends first it runs before that, as nothing may use OpenSSL afterwards. */
-static void at_exit(void)
-{
-    pthread_mutex_lock(&clients_mutex);
-    int64_t now_ms = rl_now_ms(), until_ms = now_ms + LINGER_MS;
-    for (struct rl_client *c = clients; c; c = c->next) {
-        engine_lock(c);
-        if (c->net.epfd < 0)
-            continue;
-        close_begin(&c->core, now_ms);
-        net_wake(c->net.wakefd);
-        net_flush(&c->net, now_ms);
-    }
-    for (struct rl_client *c = clients; c; c = c->next) {
-        if (c->net.epfd >= 0) {
-            linger_until(&c->net, until_ms);
-            close_finish(&c->core, rl_now_ms());
-            net_finish(&c->net);
-        }
-        engine_unlock(c);
-    }
-    pthread_mutex_unlock(&clients_mutex);
-}
+enum { EVERY = ~0 };          /* signal: for clients without signals, too */
 
 /* The first client from c on that has one of these signals. */
 static struct rl_client *with(struct rl_client *c, int signals)
 {
-    while (c && !(c->signals & signals))
+    while (c && signals != EVERY && !(c->signals & signals))
         c = c->next;
     return c;
 }
@@ -114,6 +91,7 @@ void clients_let_go(int signals)
     for (struct rl_client *c = clients; (c = with(c, signals)); c = c->next) {
         if (c->net.epfd >= 0) {
             close_begin(&c->core, now_ms);
+            net_wake(c->net.wakefd);       /* waiting threads have an answer */
             net_flush(&c->net, now_ms);
         }
     }
@@ -126,12 +104,25 @@ void clients_let_go(int signals)
 void clients_unlock(int signals)
 {
     for (struct rl_client *c = clients; (c = with(c, signals)); c = c->next) {
-        if (c->net.epfd >= 0)
-            net_wake(c->net.wakefd);       /* waiting threads have an answer */
         pthread_cond_broadcast(&c->turned);
         engine_unlock(c);
     }
     pthread_mutex_unlock(&clients_mutex);
+}
+
+/* exit() without rl_close(): releases what all clients hold, at once. May run twice: if
+ * OpenSSL ends first it runs before that, as nothing may use OpenSSL afterwards. */
+static void at_exit(void)
+{
+    clients_lock(EVERY);
+    clients_let_go(EVERY);
+    for (struct rl_client *c = clients; c; c = c->next) {
+        if (c->net.epfd >= 0) {
+            close_finish(&c->core, rl_now_ms());
+            net_finish(&c->net);
+        }
+    }
+    clients_unlock(EVERY);
 }
 
 static void handle_fork_and_exit(void)
@@ -253,9 +244,9 @@ static int client_secure(struct rl_client *c, const rl_options *o,
     return failed ? -1 : 0;
 }
 
-/* A client in no list yet. NULL: with a text in err. With the list's mutex, as this loads
- * hiredis. */
-static struct rl_client *client_new(const rl_options *options,
+/* A client in no list yet. key: NULL: it is not shared. NULL: with a text in err. With the
+ * list's mutex, as this loads hiredis. */
+static struct rl_client *client_new(const char *key, size_t len, const rl_options *options,
                                     const rl_node_options *nodes, int n, char *err,
                                     size_t err_size)
 {
@@ -272,7 +263,8 @@ static struct rl_client *client_new(const rl_options *options,
     }
     pthread_mutex_init(&c->mutex, NULL);
     pthread_cond_init(&c->turned, NULL);
-    if (random_seed(&seed) < 0 ||
+    c->key_len = len;
+    if (random_seed(&seed) < 0 || (key && !(c->key = malloc(len + 1))) ||
         client_configure(c, options, nodes, n) < 0 ||
         core_init(&c->core, c->configs, c->n, options->drift_ppm, seed) < 0 ||
         net_init(&c->net, &c->core, c->addresses, c->n) < 0) {
@@ -280,6 +272,8 @@ static struct rl_client *client_new(const rl_options *options,
         client_free(c);
         return NULL;
     }
+    if (key)
+        memcpy(c->key, key, len);
     c->core.options = *options;
     c->signals = options->signals;
     guard_init(&c->core, options->unguarded ? NULL : c->marker, c->marker_script,
@@ -288,35 +282,12 @@ static struct rl_client *client_new(const rl_options *options,
     if (options->tell_script)
         c->core.tell = core_script(&c->core, options->tell_script,
                                    strlen(options->tell_script), 0);
-    return c;
-}
-
-/* With the list's mutex. */
-static void enlist(struct rl_client *c)
-{
-    c->next = clients;
-    if (clients)
-        clients->prev = c;
-    clients = c;
-}
-
-rl_client *rl_open(const rl_options *options, const rl_node_options *nodes, int n,
-                   char *err, size_t err_size)
-{
-    pthread_once(&handlers_once, handle_fork_and_exit);
-    pthread_mutex_lock(&clients_mutex);
-    struct rl_client *c = client_new(options, nodes, n, err, err_size);
-    if (c && client_secure(c, options, nodes, err, err_size) < 0) {
+    if (client_secure(c, options, nodes, err, err_size) < 0) {
         client_free(c);
-        c = NULL;
+        return NULL;
     }
-    if (c)
-        enlist(c);
-    pthread_mutex_unlock(&clients_mutex);
     return c;
 }
-
-/* ---- shared clients ---- */
 
 static struct rl_client *find_shared(const char *key, size_t len)
 {
@@ -331,27 +302,26 @@ rl_client *rl_share(const char *key, size_t len, const rl_options *options,
 {
     pthread_once(&handlers_once, handle_fork_and_exit);
     pthread_mutex_lock(&clients_mutex);
-    struct rl_client *c = find_shared(key, len);
-    if (!c && (c = client_new(options, nodes, n, err, err_size))) {
-        int failed = !(c->key = malloc(len + 1));
-        if (failed)
-            snprintf(err, err_size, "out of memory");
-        else
-            failed = client_secure(c, options, nodes, err, err_size);
-        if (!failed) {
-            memcpy(c->key, key, len);
-            c->key_len = len;
-            enlist(c);
-        } else {
-            client_free(c);
-            c = NULL;
-        }
+    struct rl_client *c = key ? find_shared(key, len) : NULL;
+    if (!c && (c = client_new(key, len, options, nodes, n, err, err_size))) {
+        c->next = clients;
+        if (clients)
+            clients->prev = c;
+        clients = c;
     }
     if (c)
         c->users++;
     pthread_mutex_unlock(&clients_mutex);
     return c;
 }
+
+rl_client *rl_open(const rl_options *options, const rl_node_options *nodes, int n,
+                   char *err, size_t err_size)
+{
+    return rl_share(NULL, 0, options, nodes, n, err, err_size);
+}
+
+/* ---- shared clients ---- */
 
 int rl_unshare_waits(rl_client *c)
 {

@@ -146,7 +146,7 @@ int64_t engine_enter(struct rl_client *c)
     return now_ms;
 }
 
-rl_round *engine_send_and_leave(struct rl_client *c, rl_round *round, int64_t now_ms)
+static void send_begun(struct rl_client *c, rl_round *round, int64_t now_ms)
 {
     if (round)
         times_begin(c, round);
@@ -154,6 +154,11 @@ rl_round *engine_send_and_leave(struct rl_client *c, rl_round *round, int64_t no
         engine_send(c, now_ms);
         keeper_notice(c);
     }
+}
+
+rl_round *engine_send_and_leave(struct rl_client *c, rl_round *round, int64_t now_ms)
+{
+    send_begun(c, round, now_ms);
     engine_leave(c);
     return round;
 }
@@ -161,14 +166,9 @@ rl_round *engine_send_and_leave(struct rl_client *c, rl_round *round, int64_t no
 rl_round *engine_queue_and_leave(struct rl_client *c, rl_round *round, int64_t now_ms)
 {
     int held = atomic_exchange(&c->held, 1);
-    if (round) {
-        times_begin(c, round);
+    if (round)
         round_notify(round);
-    }
-    if (!c->core.closed) {
-        engine_send(c, now_ms);
-        keeper_notice(c);
-    }
+    send_begun(c, round, now_ms);
     c->held = held;
     engine_leave(c);
     return round;

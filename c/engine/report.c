@@ -189,5 +189,5 @@ int64_t rl_round_free_in_ms(const rl_round *round)
         extra[known++] = slot->vote > 0 ? 0 : slot->extra;
     }
     engine_unlock(c);
-    return quorum_free_in_ms(extra, known, quorum_with(round->tally.n, round->tally.margin));
+    return quorum_nth_ms(extra, known, quorum_with(round->tally.n, round->tally.margin));
 }

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "io/conn.h"
+#include "node/node.h"
 
 static struct addrinfo hints(int flags)
 {
@@ -28,13 +29,6 @@ static struct addrinfo hints(int flags)
 const char *const lookup_names[LOOKUP_FILES] = {"password_file", "ca_file", "cert_file",
                                                 "key_file"};
 
-void lookup_forget(char *text)
-{
-    if (text)
-        explicit_bzero(text, strlen(text));
-    free(text);
-}
-
 void lookup_abandon(struct lookup *l)
 {
     int notify = atomic_exchange(&l->notify, -1);
@@ -46,7 +40,7 @@ void lookup_abandon(struct lookup *l)
         freeaddrinfo(l->list);
     for (int k = 0; k < LOOKUP_FILES; k++) {
         free(l->file[k]);
-        lookup_forget(l->text[k]);
+        secret_free(l->text[k]);
     }
     free(l->host);
     explicit_bzero(l->password, sizeof(l->password));
@@ -102,7 +96,7 @@ char *lookup_read(int k, const char *path, char *why, size_t why_size)
         *text = '\0';            /* it is empty */
     if (!f || errno) {
         snprintf(why, why_size, "%s %s: %m", lookup_names[k], path);
-        lookup_forget(text);
+        secret_free(text);
         text = NULL;
     }
     if (f)

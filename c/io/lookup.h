@@ -40,11 +40,8 @@ struct lookup {
  * memory, descriptor or thread. */
 struct lookup *lookup_start(const struct net_address *a, int named, int notify);
 
-/* The text of file k of TLS, for lookup_forget(). NULL, with a text in why: cannot be read. */
+/* The text of file k of TLS, for secret_free(). NULL, with a text in why: cannot be read. */
 char *lookup_read(int k, const char *path, char *why, size_t size);
-
-/* Overwrites a text, and frees it. */
-void lookup_forget(char *text);
 
 /* Gives a lookup up, done or not; never waits for its thread. */
 void lookup_abandon(struct lookup *l);

@@ -7,6 +7,7 @@
 
 #include "io/lookup.h"
 #include "io/openssl.h"
+#include "node/node.h"
 
 static void (*on_cleanup)(void);
 
@@ -152,7 +153,7 @@ int tls_context_use(struct tls_context *context, char **text, char *err, size_t 
     int same = context->ctx != NULL;
     for (int k = 0; k < TLS_FILES; k++) {
         same &= is_same(context->text[k], text[k]);
-        lookup_forget(context->text[k]);
+        secret_free(context->text[k]);
         context->text[k] = text[k];
         text[k] = NULL;
     }
@@ -175,7 +176,7 @@ int tls_context_read(struct tls_context *context, char *err, size_t err_size)
     if (!failed)
         return tls_context_use(context, text, err, err_size);
     for (int k = 0; k < TLS_FILES; k++)
-        lookup_forget(text[k]);
+        secret_free(text[k]);
     return -1;
 }
 
@@ -210,7 +211,7 @@ void tls_context_free(struct tls_context *context)
         o.SSL_CTX_free(context->ctx);
     for (int i = 0; i < TLS_FILES; i++) {
         free(context->file[i]);
-        lookup_forget(context->text[i]);
+        secret_free(context->text[i]);
     }
     free(context);
 }

@@ -1,4 +1,3 @@
-/* batch.c - calls of several owners, sent as one script call that answers for each. */
 #include "node/batch.h"
 
 #include <assert.h>

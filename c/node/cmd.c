@@ -33,11 +33,7 @@ static struct cmd *cmd_alloc(struct cmd_pool *pool, size_t room)
             return NULL;
         cmd->cap = cap;
     }
-    cmd->next = NULL;
-    cmd->refs = 1;
-    cmd->argc = cmd->nkeys = 0;
-    cmd->len = cmd->keys_at = cmd->first_end = cmd->keys_end = 0;
-    cmd->lease_at = cmd->lease_len = cmd->token_len = 0;
+    *cmd = (struct cmd){.refs = 1, .cap = cmd->cap};
     return cmd;
 }
 
@@ -79,7 +75,6 @@ static struct cmd *cmd_with_keys(struct cmd_pool *pool, const rl_bytes *keys, in
     if (!cmd)
         return NULL;
     put_int(cmd, nkeys);
-    cmd->nkeys = nkeys;
     cmd->keys_at = cmd->len;
     for (int i = 0; i < nkeys; i++) {
         put(cmd, keys[i].data, keys[i].len);
@@ -126,19 +121,16 @@ static struct cmd *cmd_with_int(struct cmd_pool *pool, const struct cmd *old, si
     struct cmd *cmd = cmd_alloc(pool, old->len + INT_MAX_LEN);
     if (!cmd)
         return NULL;
+    size_t cap = cmd->cap;
+    *cmd = *old;             /* all but the bytes */
+    cmd->cap = cap;
+    cmd->refs = 1;
     memcpy(cmd->bytes, old->bytes, at);
     cmd->len = at;
     *new_len = put_int(cmd, n);
     memcpy(cmd->bytes + cmd->len, old->bytes + at + len, old->len - at - len);
     cmd->len += old->len - at - len;
     cmd->argc = old->argc;
-    cmd->nkeys = old->nkeys;
-    cmd->keys_at = old->keys_at;
-    cmd->first_end = old->first_end;
-    cmd->keys_end = old->keys_end;
-    cmd->lease_at = old->lease_at;
-    cmd->lease_len = old->lease_len;
-    cmd->token_len = old->token_len;
     return cmd;
 }
 

@@ -14,7 +14,6 @@ struct cmd {
     struct cmd *next;        /* in the pool */
     int refs;
     int argc;                /* RESP elements in bytes */
-    int nkeys;
     size_t keys_at;          /* where the first key begins, after the number of keys */
     size_t first_end;        /* where the first key ends */
     size_t keys_end;         /* where the last key ends; a lease's value follows */

@@ -248,11 +248,6 @@ int node_abandon(struct node *nd, struct request *out, int *written)
 
 /* ---- answers ---- */
 
-int node_feed(struct node *nd, const char *data, size_t len)
-{
-    return wire_feed(&nd->wire, data, len);
-}
-
 /* Handles the answer to a command of the node itself. 0, or -1: close the connection. */
 static int node_greeted(struct node *nd, const struct request *r)
 {

@@ -150,6 +150,9 @@ struct node {
  * of memory; nothing has changed. */
 int node_set_password(struct node_config *config, const char *user, const char *password);
 
+/* Overwrites a text, and frees it. */
+void secret_free(char *secret);
+
 /* Frees the strings that a config owns: user and password. */
 void node_config_free(struct node_config *config);
 
@@ -179,10 +182,7 @@ void node_down(struct node *nd, int code, const char *text, int64_t now_ms,
  * may connect again. */
 int node_abandon(struct node *nd, struct request *out, int *written);
 
-/* Takes bytes that arrived. 0, or -1: out of memory. */
-int node_feed(struct node *nd, const char *data, size_t len);
-
-/* The next event in what was fed:
+/* The next event in what wire_feed() was given:
  * NODE_IDLE: nothing more.
  * NODE_ANSWER: nd->wire.reply answers *out, a REQUEST_CALL.
  * NODE_ALONE: *out was sent in a batch; send it again alone.

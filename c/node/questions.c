@@ -1,4 +1,3 @@
-/* questions.c - commands that ask a server about itself. */
 #include "node/questions.h"
 
 #include <assert.h>

@@ -4,7 +4,7 @@
 
 #include "node/node.h"
 
-static void forget(char *secret)
+void secret_free(char *secret)
 {
     if (secret)
         explicit_bzero(secret, strlen(secret));
@@ -16,7 +16,7 @@ int node_set_password(struct node_config *config, const char *user, const char *
     char *user2 = user ? strdup(user) : NULL, *password2 = strdup(password);
     if ((user && !user2) || !password2) {
         free(user2);
-        forget(password2);
+        secret_free(password2);
         return -1;
     }
     node_config_free(config);
@@ -28,6 +28,6 @@ int node_set_password(struct node_config *config, const char *user, const char *
 void node_config_free(struct node_config *config)
 {
     free(config->user);
-    forget(config->password);
+    secret_free(config->password);
     config->user = config->password = NULL;
 }

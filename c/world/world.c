@@ -306,7 +306,7 @@ static int hold_changed(int process)
         if (l->promised_ms)
             continue;            /* lost, though not released yet */
         for (k = 0; k < len; k++) {
-            if (item[k].lease == l && !memcmp(item[k].value, l->value, RL_VALUE_LEN))
+            if (item[k].lease == l && !memcmp(item[k].value, cmd_value(l->cmd).data, RL_VALUE_LEN))
                 break;
         }
         if (k == SHADOWS)

@@ -356,7 +356,8 @@ static void use_subscription(struct world *w, struct input *in)
         w->subscription[k] = NULL;
     } else {
         free_round(&w->pause[k]);
-        w->pause[k] = subscription_pause(w->subscription[k], w->subscription[k]->wakes - (how >> 7),
+        w->pause[k] = subscription_pause(&w->core, w->subscription[k],
+                                         w->subscription[k]->wakes - (how >> 7),
                                          input_byte(in), w->now_ms);
     }
 }
@@ -365,7 +366,7 @@ static void ask(struct world *w, struct deal *d)
 {
     rl_bytes key = {"name", 4};
     free_round(&d->other);
-    d->other = query_ask(&w->core, w->question, &key, 1, NULL, 0, 1000, 0, w->now_ms);
+    d->other = query_ask(&w->core, RL_ASK_MAJORITY, w->question, &key, 1, NULL, 0, 1000, w->now_ms);
 }
 
 static void teach(struct world *w, struct deal *d, int force)

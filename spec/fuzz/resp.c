@@ -111,7 +111,7 @@ static void converse(struct input *in, struct node *nd, const struct cmd *cmd)
         const char *bytes = input_bytes(in, 1 + how % 32, &len);
         if (!len)
             break;
-        MUST(node_feed(nd, bytes, len) == 0);
+        MUST(wire_feed(&nd->wire, bytes, len) == 0);
         struct request r;
         enum node_event event;
         while ((event = node_next(nd, &r, now_ms)) != NODE_IDLE) {

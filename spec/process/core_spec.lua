@@ -104,9 +104,8 @@ describe("the core", function()
         local lease, stats = ffi.new "rl_lease *[1]", ffi.new("rl_node_stats", { requests = 7 })
         for _, started in ipairs {
             C.rl_acquire(nil, prim, nil, 0, nil, 0, nil, 1000, 1000, -1, 0, lease) == nil,
-            C.rl_ask(nil, 0, nil, 0, nil, 0, 0, 0) == nil,
-            C.rl_ask_all(nil, 0, nil, 0, nil, 0, 0) == nil,
-            C.rl_ask_one(nil, 0, 0, nil, 0, nil, 0, 0) == nil,
+            C.rl_ask(nil, C.RL_ASK_MAJORITY, 0, nil, 0, nil, 0, 0) == nil,
+            C.rl_ask(nil, 0, 0, nil, 0, nil, 0, 0) == nil,
             C.rl_check(nil) == nil,
             C.rl_admit(nil, 0, 0) == nil,
             C.rl_sleep(nil, 1) == nil,

@@ -628,11 +628,13 @@ return {
 
     { name = "the earliest clock decides", file = "c/core/rounds/teach.c",
         unit = "teach.new_servers_get",
-        from = "ms[known / 2]", to = "ms[0]" },
+        from = "quorum_nth_ms(ms, known, quorum_size(known))",
+        to = "quorum_nth_ms(ms, known, 1)" },
 
     { name = "the latest clock decides", file = "c/core/rounds/teach.c",
         unit = "teach.nor_one",
-        from = "ms[known / 2]", to = "ms[known - 1]" },
+        from = "quorum_nth_ms(ms, known, quorum_size(known))",
+        to = "quorum_nth_ms(ms, known, known)" },
 
     { name = "old floors are nothing", file = "c/core/rounds/teach.c",
         unit = "teach.and_above",

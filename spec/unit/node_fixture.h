@@ -75,7 +75,7 @@ static inline const char *sent(struct fixture *f)
 
 static inline void feed(struct fixture *f, const char *bytes)
 {
-    REQUIRE(node_feed(&f->node, bytes, strlen(bytes)) == 0);
+    REQUIRE(wire_feed(&f->node.wire, bytes, strlen(bytes)) == 0);
 }
 
 /* The next event; what the server tells of itself is none here. */

@@ -274,7 +274,7 @@ static void use(rl_client *c)
                              &lease)) != NULL);
     int outcome = outcome_of(round);
     EXPECT(outcome == RL_GRANTED);
-    AGAIN(outcome_of(rl_ask(c, PEEK, &key, 1, NULL, 0, 10000, 0)) == RL_GRANTED);
+    AGAIN(outcome_of(rl_ask(c, RL_ASK_MAJORITY, PEEK, &key, 1, NULL, 0, 10000)) == RL_GRANTED);
     AGAIN(outcome_of(rl_check(c)) == RL_GRANTED);
     rl_unsubscribe(subscription);
     if (this.by_loop) {

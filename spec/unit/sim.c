@@ -426,7 +426,7 @@ struct parcel sim_export(struct sim *s, rl_lease *lease)
 {
     (void)s;
     struct parcel p = {.token = lease->token};
-    memcpy(p.value, lease->value, RL_VALUE_LEN);
+    memcpy(p.value, cmd_value(lease->cmd).data, RL_VALUE_LEN);
     holder_disown(lease);
     return p;
 }
@@ -454,7 +454,7 @@ rl_round *sim_ask_within(struct sim *s, const char *key, int64_t within_ms)
 {
     rl_bytes keys[] = {{key, strlen(key)}};
     rl_round *round =
-        query_ask(&s->core, SIM_ASK, keys, 1, NULL, 0, within_ms, 0, s->now_ms);
+        query_ask(&s->core, RL_ASK_MAJORITY, SIM_ASK, keys, 1, NULL, 0, within_ms, s->now_ms);
     REQUIRE(round != NULL);
     return round;
 }

@@ -16,6 +16,7 @@
 #include "core/leases/holder.h"
 #include "core/leases/watchdog.h"
 #include "core/rounds/query.h"
+#include "core/rounds/subscription.h"
 #include "node/health.h"
 #include "test.h"
 

@@ -77,7 +77,7 @@ uint32_t sim_mine(struct sim *s, const char *name, const rl_lease *lease)
     uint32_t mask = 0;
     for (int i = 0; i < s->n; i++) {
         const struct sim_key *key = sim_key(s, i, name);
-        if (key && !memcmp(key->value, lease->value, RL_VALUE_LEN))
+        if (key && !memcmp(key->value, cmd_value(lease->cmd).data, RL_VALUE_LEN))
             mask |= bit(i);
     }
     return mask;

@@ -118,7 +118,7 @@ static void no_lock(int others, int down, int margin, int outcome)
         CHECK(!strcmp(s->core.nodes[i].text, "the key k holds a list"));
     rl_bytes key = {"k", 1};
     rl_round *round =
-        query_ask(&s->core, SIM_ASK, &key, 1, NULL, 0, 1000, 0, s->now_ms);
+        query_ask(&s->core, RL_ASK_MAJORITY, SIM_ASK, &key, 1, NULL, 0, 1000, s->now_ms);
     CHECK_INT(sim_wait(s, round, 2000) == RL_NOT_A_LOCK,
               others > 5 - quorum_size(5));        /* a question has no margin */
     round_free(round);
@@ -180,7 +180,7 @@ SIM_TEST(keeps_long_answers, sim_up(3))
     s->server[0].say[SIM_ASK] = s->server[2].say[SIM_ASK] = alike;
     s->server[1].say[SIM_ASK] = other;
     rl_bytes key = {"k", 1};
-    rl_round *round = query_ask_all(&s->core, SIM_ASK, &key, 1, NULL, 0, 1000, s->now_ms);
+    rl_round *round = query_ask(&s->core, RL_ASK_EACH, SIM_ASK, &key, 1, NULL, 0, 1000, s->now_ms);
     CHECK_INT(sim_outcome(s, round), RL_GRANTED);
     CHECK(!memcmp(round_data(&round->slot[0]), card, strlen(card)));
     CHECK(round_data(&round->slot[1])[0] == 'x');

@@ -34,14 +34,14 @@ static void all_rounds_end(void)
         holder_extend(lease, 9000, s->now_ms),
         holder_release(sim_hold(s, "b", 9000), s->now_ms),
         sim_ask(s, "k"),
-        query_sleep(&s->core, 1000, s->now_ms),
+        subscription_pause(&s->core, NULL, 0, 1000, s->now_ms),
     };
     struct hold begun = sim_acquire(s, "c", 9000, 1000);
     close_begin(&s->core, s->now_ms);
     for (int k = 0; k < 4; k++)
         CHECK(rounds[k]->outcome != RL_OK);
     CHECK_INT(begun.round->outcome, RL_CLOSED);
-    CHECK(query_sleep(&s->core, 1, s->now_ms) == NULL);
+    CHECK(subscription_pause(&s->core, NULL, 0, 1, s->now_ms) == NULL);
     sim_run(s);
     CHECK_INT(sim_with(s, "k") | sim_with(s, "b") | sim_with(s, "c"), 0);
     rl_lease *other = rounds[1]->lease;
@@ -146,7 +146,7 @@ static struct busy make_busy(struct sim *s)
     b.extend = holder_extend(b.extending, 40000, s->now_ms);
     b.release = holder_release(b.releasing, s->now_ms);
     b.ask = sim_ask(s, "held");
-    b.sleep = query_sleep(&s->core, 5000, s->now_ms);
+    b.sleep = subscription_pause(&s->core, NULL, 0, 5000, s->now_ms);
     return b;
 }
 
@@ -248,8 +248,8 @@ SIM_TEST(close_ends_everything, sim_up(3))
     CHECK(acquire_begin(&s->core, &s->primitive, &key, 1, NULL, 0,
                         (rl_bytes){value, RL_VALUE_LEN}, 9000, 1000, -1, s->now_ms,
                         &lease) == NULL);
-    CHECK(query_ask(&s->core, SIM_ASK, &key, 1, NULL, 0, 1000, 0, s->now_ms) == NULL);
-    CHECK(query_sleep(&s->core, 1, s->now_ms) == NULL);
+    CHECK(query_ask(&s->core, RL_ASK_MAJORITY, SIM_ASK, &key, 1, NULL, 0, 1000, s->now_ms) == NULL);
+    CHECK(subscription_pause(&s->core, NULL, 0, 1, s->now_ms) == NULL);
     rl_round *extend = holder_extend(b.held, 9000, s->now_ms);
     rl_round *release = holder_release(b.held, s->now_ms);
     CHECK_INT(sim_end(extend), RL_CLOSED);

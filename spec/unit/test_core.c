@@ -311,8 +311,8 @@ SIM_TEST(dropping_a_round_goes_on, sim_up(3))
 /* Told of twice, done once, in the order in which they were. */
 SIM_TEST(done_rounds_are_given_once, sim_new(1))
 {
-    rl_round *late = query_sleep(&s->core, 20, s->now_ms);
-    rl_round *early = query_sleep(&s->core, 10, s->now_ms);
+    rl_round *late = subscription_pause(&s->core, NULL, 0, 20, s->now_ms);
+    rl_round *early = subscription_pause(&s->core, NULL, 0, 10, s->now_ms);
     for (int k = 0; k < 2; k++) {
         round_notify(late);
         round_notify(early);

@@ -100,7 +100,7 @@ static void two_at_once(int n, uint32_t a_first, uint32_t down, int a_is, int b_
     for (int i = 0; i < n; i++) {
         if ((a_first | down) & bit(i))
             continue;
-        memcpy(sim_key(s, i, "k")->value, b.lease->value, RL_VALUE_LEN);
+        memcpy(sim_key(s, i, "k")->value, cmd_value(b.lease->cmd).data, RL_VALUE_LEN);
         b.round->slot[i].resends = 1;       /* it has been there already */
     }
     CHECK_INT(sim_wait(s, a.round, 5000), a_is);

@@ -281,9 +281,9 @@ static void ask_and_subscribe_once(long k)
     fail_at(k);
     rl_subscription *subscription = subscription_open(&core, "c", 1, 1000);
     rl_round *round[] = {
-        subscription ? subscription_pause(subscription, 0, 10, 1000) : NULL,
-        query_ask(&core, 0, &key, 1, NULL, 0, 1000, 0, 1000),
-        query_sleep(&core, 10, 1000),
+        subscription ? subscription_pause(&core, subscription, 0, 10, 1000) : NULL,
+        query_ask(&core, RL_ASK_MAJORITY, 0, &key, 1, NULL, 0, 1000, 1000),
+        subscription_pause(&core, NULL, 0, 10, 1000),
     };
     int script = core_script(&core, "return 5", 8, 1000);
     no_failure();

@@ -47,7 +47,7 @@ NODE_TEST(handshake_says_all)
     for (size_t i = 0; answers[i]; i++) {
         CHECK_INT(next(f, 5), NODE_IDLE);
         CHECK_INT(f->node.state, NODE_HANDSHAKE);
-        REQUIRE(node_feed(&f->node, answers + i, 1) == 0);
+        REQUIRE(wire_feed(&f->node.wire, answers + i, 1) == 0);
     }
     CHECK_INT(next(f, 5), NODE_UP);
     CHECK_INT(f->node.loaded.word[0], 3);
@@ -190,7 +190,7 @@ static void answers_come_in_order(void)
     const char *answers = ":1\r\n-ERR two\r\n*2\r\n:3\r\n:4\r\n";
     int got = 0;
     for (size_t i = 0; answers[i]; i++) {
-        REQUIRE(node_feed(&f.node, answers + i, 1) == 0);
+        REQUIRE(wire_feed(&f.node.wire, answers + i, 1) == 0);
         enum node_event event = node_next(&f.node, &request, 20);
         if (event == NODE_IDLE)
             continue;

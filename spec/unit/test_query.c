@@ -33,7 +33,7 @@ static void questions_to_all_wait_for_all(void)
     s->server[4].frozen = 1;
     rl_bytes key = {"k", 1};
     rl_round *round =
-        query_ask_all(&s->core, SIM_ASK, &key, 1, NULL, 0, 10000, s->now_ms);
+        query_ask(&s->core, RL_ASK_EACH, SIM_ASK, &key, 1, NULL, 0, 10000, s->now_ms);
     for (int i = 0; i < 4; i++) {
         CHECK_INT(round->outcome, RL_OK);
         sim_pass(s, i);
@@ -49,7 +49,7 @@ static void questions_to_all_wait_for_all(void)
     CHECK_INT(round->slot[4].code, RL_TIMEOUT);
     sim_end(round);
     close_finish(&s->core, s->now_ms);
-    CHECK(query_ask_all(&s->core, SIM_ASK, &key, 1, NULL, 0, 1000, s->now_ms) == NULL);
+    CHECK(query_ask(&s->core, RL_ASK_EACH, SIM_ASK, &key, 1, NULL, 0, 1000, s->now_ms) == NULL);
     sim_finish(s);
 }
 
@@ -119,7 +119,7 @@ SIM_TEST(question_sees_the_holder, sim_up(3))
     CHECK_INT(round->slot[0].vote, 1);
     CHECK_INT(round->slot[0].extra, 9000);
     CHECK_INT(round->slot[0].data_len, RL_VALUE_LEN);
-    CHECK(!memcmp(round_data(&round->slot[0]), lease->value, RL_VALUE_LEN));
+    CHECK(!memcmp(round_data(&round->slot[0]), cmd_value(lease->cmd).data, RL_VALUE_LEN));
     sim_end(round);
     holder_drop(lease, s->now_ms);
 }
@@ -135,7 +135,7 @@ SIM_TEST(question_to_one, sim_up(3))
     rl_bytes key = {"k", 1};
     int64_t before = s->core.nodes[0].stats.requests;
     rl_round *round =
-        query_ask_one(&s->core, 1, SIM_ASK, &key, 1, NULL, 0, 1000, s->now_ms);
+        query_ask(&s->core, 1, SIM_ASK, &key, 1, NULL, 0, 1000, s->now_ms);
     CHECK_INT(sim_outcome(s, round), RL_GRANTED);
     CHECK_INT(round->slot[1].state, SLOT_ANSWERED);
     CHECK_INT(round->slot[1].extra, 7);
@@ -147,23 +147,23 @@ SIM_TEST(question_to_one, sim_up(3))
     s->server[1].say[SIM_ASK] = NULL;
     s->server[2].frozen = 1;
     int64_t t0 = s->now_ms;
-    round = query_ask_one(&s->core, 2, SIM_ASK, &key, 1, NULL, 0, 1000, s->now_ms);
+    round = query_ask(&s->core, 2, SIM_ASK, &key, 1, NULL, 0, 1000, s->now_ms);
     sim_wait(s, round, 1000);
     CHECK_INT(round->outcome, RL_GRANTED);
     CHECK_INT(s->now_ms - t0, SIM_TIMEOUT_MS);
     CHECK_INT(round->slot[2].code, RL_TIMEOUT);
     sim_end(round);
-    CHECK(!query_ask_one(&s->core, 3, SIM_ASK, &key, 1, NULL, 0, 1000, s->now_ms));
-    CHECK(!query_ask_one(&s->core, -1, SIM_ASK, &key, 1, NULL, 0, 1000, s->now_ms));
+    CHECK(!query_ask(&s->core, 3, SIM_ASK, &key, 1, NULL, 0, 1000, s->now_ms));
+    CHECK(!query_ask(&s->core, RL_ASK_EACH - 1, SIM_ASK, &key, 1, NULL, 0, 1000, s->now_ms));
 }
 
 /* ---- pauses ---- */
 
 SIM_TEST(sleeps, sim_new(3))
 {
-    rl_round *a = query_sleep(&s->core, 100, s->now_ms);
-    rl_round *b = query_sleep(&s->core, 50, s->now_ms);
-    rl_round *c = query_sleep(&s->core, 0, s->now_ms);
+    rl_round *a = subscription_pause(&s->core, NULL, 0, 100, s->now_ms);
+    rl_round *b = subscription_pause(&s->core, NULL, 0, 50, s->now_ms);
+    rl_round *c = subscription_pause(&s->core, NULL, 0, 0, s->now_ms);
     CHECK_INT(a->outcome, RL_OK);
     sim_tick(s);
     CHECK_INT(sim_end(c), RL_GRANTED);
@@ -174,7 +174,7 @@ SIM_TEST(sleeps, sim_new(3))
     CHECK_INT(a->outcome, RL_OK);
     sim_advance(s, 50);
     CHECK_INT(sim_end(a), RL_GRANTED);
-    rl_round *dropped = query_sleep(&s->core, 100, s->now_ms);
+    rl_round *dropped = subscription_pause(&s->core, NULL, 0, 100, s->now_ms);
     round_notify(dropped);
     round_free(dropped);
     CHECK_INT(sim_live(s), 0);           /* nor is it there any more */

@@ -208,7 +208,7 @@ static void use(struct chaos *c)
                        rng_one_in(&c->rng, 2) ? 0 : rng_below(&c->rng, 5000), s->now_ms);
         break;
     default:
-        round_free(query_sleep(&s->core, rng_below(&c->rng, 100), s->now_ms));
+        round_free(subscription_pause(&s->core, NULL, 0, rng_below(&c->rng, 100), s->now_ms));
     }
 }
 

@@ -127,7 +127,7 @@ static rl_round *ask_guarded(struct sim *s)
 {
     rl_bytes key = {"k", 1};
     rl_round *round =
-        query_ask(&s->core, SIM_ASK, &key, 1, NULL, 0, 1000, 1, s->now_ms);
+        query_ask(&s->core, RL_ASK_VOTERS, SIM_ASK, &key, 1, NULL, 0, 1000, s->now_ms);
     sim_wait(s, round, 1000);
     return round;
 }

@@ -43,7 +43,7 @@ static void hear(int i, const char *what)
 /* Milliseconds until a pause ends after messages from two of five. */
 static int64_t hint_ms(void)
 {
-    rl_round *pause = subscription_pause(subscription, subscription->wakes, 1000, now_ms);
+    rl_round *pause = subscription_pause(&core, subscription, subscription->wakes, 1000, now_ms);
     int64_t from_ms = now_ms;
     hear(0, "message");
     hear(3, "message");
@@ -56,7 +56,7 @@ static int64_t hint_ms(void)
 static void a_majority_wakes_at_once(void)
 {
     begin();
-    rl_round *pause = subscription_pause(subscription, 0, 1000, now_ms);
+    rl_round *pause = subscription_pause(&core, subscription, 0, 1000, now_ms);
     hear(0, "message");
     hear(0, "message");
     hear(1, "message");
@@ -66,7 +66,7 @@ static void a_majority_wakes_at_once(void)
     CHECK_INT(subscription->wakes, 1);
     CHECK_INT(subscription->opened, 1);
     round_free(pause);
-    pause = subscription_pause(subscription, 0, 1000, now_ms);       /* it was woken before that began */
+    pause = subscription_pause(&core, subscription, 0, 1000, now_ms);    /* woken before that began */
     core_tick(&core, now_ms);
     CHECK_INT(pause->outcome, RL_GRANTED);
     round_free(pause);
@@ -91,7 +91,7 @@ static void fewer_wake_later_and_later(void)
 static void a_subscribed_majority_wakes(void)
 {
     begin();
-    rl_round *pause = subscription_pause(subscription, 0, 1000, now_ms);
+    rl_round *pause = subscription_pause(&core, subscription, 0, 1000, now_ms);
     hear(0, "subscribe");
     hear(1, "subscribe");
     CHECK_INT(pause->outcome, 0);
@@ -162,9 +162,9 @@ static void pauses_outlast_their_channel(void)
 {
     begin();
     rl_subscription *other = subscription_open(&core, "d", 1, now_ms);
-    rl_round *first = subscription_pause(other, 0, 1000, now_ms);
-    rl_round *second = subscription_pause(other, 0, 2000, now_ms);
-    rl_round *third = subscription_pause(subscription, 0, 1000, now_ms);
+    rl_round *first = subscription_pause(&core, other, 0, 1000, now_ms);
+    rl_round *second = subscription_pause(&core, other, 0, 2000, now_ms);
+    rl_round *third = subscription_pause(&core, subscription, 0, 1000, now_ms);
     connect_0();
     core_lost(&core, 5, RL_REFUSED, "connection reset", now_ms);
     subscription_close(other, now_ms);

@@ -230,7 +230,7 @@ static void free_when_a_majority_is(void)
             ms[i] = sorted[i] = rng_one_in(&r, 2) ? rng_below(&r, 5)
                                                   : (int64_t)(rng_next(&r) >> 1);
         qsort(sorted, (size_t)known, sizeof(sorted[0]), by_size);
-        got = quorum_free_in_ms(ms, known, quorum_size(n));
+        got = quorum_nth_ms(ms, known, quorum_size(n));
         test_note("n %d known %d", n, known);
         CHECK_INT(got, 2 * known > n ? sorted[n / 2] : -1);
         /* At that moment a majority is free, and not a millisecond before. */

@@ -231,7 +231,7 @@ static void act(struct rng *rng, const struct lock *lock, rl_lease *lease)
         EXPECT(outcome_of(rl_sleep(this.client, rng_below(rng, 20))) == RL_GRANTED);
         break;
     case 2:
-        outcome = outcome_of(rl_ask(this.client, PEEK, &key, 1, NULL, 0, 10000, 0));
+        outcome = outcome_of(rl_ask(this.client, RL_ASK_MAJORITY, PEEK, &key, 1, NULL, 0, 10000));
         EXPECT(outcome == RL_GRANTED || outcome == RL_NO_QUORUM);
         break;
     case 3:

@@ -1,4 +1,3 @@
-/* cluster.c - the identity of a cluster. */
 #include "core/base/cluster.h"
 
 #include <inttypes.h>

@@ -1,4 +1,3 @@
-/* marker.c - the text on a server that decides which clients count its votes. */
 #include "core/base/marker.h"
 
 #include <assert.h>

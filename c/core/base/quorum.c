@@ -73,7 +73,7 @@ enum verdict quorum_release(const struct tally *t)
     return t->yes > 0 ? WON : LOST;
 }
 
-int64_t quorum_free_in_ms(int64_t *ms, int known, int want)
+int64_t quorum_nth_ms(int64_t *ms, int known, int want)
 {
     for (int i = 1; i < known; i++) {
         int64_t one_ms = ms[i];

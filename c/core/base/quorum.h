@@ -58,9 +58,9 @@ int quorum_foreign(const struct tally *t);
 /* True when the nodes that are not missing are fewer than a majority plus margin. */
 int quorum_missing(const struct tally *t);
 
-/* In how many ms `want` nodes may be free: the want-th smallest of the `known` entries of
- * ms, which this sorts; -1: too few are known. */
-int64_t quorum_free_in_ms(int64_t *ms, int known, int want);
+/* The time at which `want` nodes have come: the want-th smallest (from 1) of the `known`
+ * entries of ms, which this sorts; -1: too few are known. */
+int64_t quorum_nth_ms(int64_t *ms, int known, int want);
 
 /* What the clocks of the servers may gain on ours during a lease, in ms, rounded up. */
 int64_t quorum_drift_ms(int64_t lease_ms, int32_t drift_ppm);

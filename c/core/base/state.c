@@ -1,4 +1,3 @@
-/* state.c - what the files of the core share. */
 #include "core/base/state.h"
 
 #include <stdlib.h>

@@ -60,7 +60,8 @@ void eligibility_describe_clusters(const struct core *core, int i, char *text)
 
 /* ---- why a server has no vote ---- */
 
-void eligibility_explain(const struct core *core, int i, char *text)
+/* Why waiting will not give node i a vote, and the remedy; "": waiting may help. */
+static void explain(const struct core *core, int i, char *text)
 {
     const struct guard *g = &core->guards[i];
     text[0] = '\0';
@@ -129,7 +130,7 @@ int64_t eligibility_left_ms(const struct core *core, int64_t now_ms)
         if (ms >= 0)
             left[known++] = ms;
     }
-    return quorum_free_in_ms(left, known, quorum_with(core->n, core->options.margin));
+    return quorum_nth_ms(left, known, quorum_with(core->n, core->options.margin));
 }
 
 void eligibility_report(const struct core *core, int i, rl_node_info *out, int64_t now_ms)
@@ -145,7 +146,7 @@ void eligibility_report(const struct core *core, int i, rl_node_info *out, int64
     out->observed_ms = g->fields.observed_ms;
     out->seeded = g->seeded;
     out->named = core->name[0] && !strchr(core->name, ':');
-    eligibility_explain(core, i, out->why);
+    explain(core, i, out->why);
     memcpy(out->cluster, g->fields.cluster, sizeof(out->cluster));
     if (g->suspect_ms > now_ms)
         out->suspect_left_ms = g->suspect_ms - now_ms;
@@ -188,7 +189,7 @@ int eligibility_check(struct core *core, int i, int suspect_only, int64_t now_ms
     }
     if (suspect_only)
         return RL_OK;
-    eligibility_explain(core, i, text);
+    explain(core, i, text);
     if (text[0]) {
         node_refuse(nd, RL_CONFIG, "%s", text);
         return RL_CONFIG;

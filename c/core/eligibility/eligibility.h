@@ -4,10 +4,6 @@
 
 #include "core/base/state.h"
 
-/* Why waiting will not give node i a vote, and the remedy; "": waiting may help. text:
- * RL_TEXT_MAX bytes. */
-void eligibility_explain(const struct core *core, int i, char *text);
-
 /* Names the cluster of node i's marker, our own, and what may be wrong. text: RL_TEXT_MAX
  * bytes. */
 void eligibility_describe_clusters(const struct core *core, int i, char *text);

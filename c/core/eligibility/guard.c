@@ -512,11 +512,10 @@ static int looks_at_life(const struct core *core, int i)
     return nd->config->behind_proxy || nd->info.replicas || nd->info.failed_over;
 }
 
-const char *guard_marker(struct core *core, int i, int acquire)
+/* The marker that an acquire must find. */
+static const char *wanted(struct core *core, int i)
 {
     struct guard *g = &core->guards[i];
-    if (!core->marker)
-        return NULL;
     if (g->state == RL_GUARD_ADMITTED) {
         memcpy(g->want, g->marker, sizeof(g->want));
     } else if (g->begun) {
@@ -527,14 +526,16 @@ const char *guard_marker(struct core *core, int i, int acquire)
     }
     if (looks_at_life(core, i) && g->fields.replid[0] && g->want[0] != '?')
         strcat(g->want, "!");
-    return acquire ? g->want : "";
+    return g->want;
 }
 
-const char *guard_run(struct core *core, int i, int acquire)
+const char *guard_arg(struct core *core, int i, int knows_run, int acquire)
 {
-    struct guard *g = &core->guards[i];
+    const struct guard *g = &core->guards[i];
     if (acquire && core->marker)
-        return guard_marker(core, i, acquire);
+        return wanted(core, i);
+    if (!knows_run)
+        return core->marker ? "" : NULL;
     const char *name = core->nodes[i].info.replid;
     if (core->marker && name[0])
         name = g->kind == MARKER_READ && !g->forgot && of_this_life(core, i) ? g->marker : "";

@@ -63,13 +63,11 @@ void guard_demoted(struct core *core, int i, int64_t now_ms);
 /* Call before sending to node i: queues questions and marker changes that are due. */
 void guard_visit(struct core *core, int i, int64_t now_ms);
 
-/* The last argument of a call to node i: for an acquire the marker that it must find,
- * else "" (any); NULL: no guard. Valid until the next call of this or guard_run(). */
-const char *guard_marker(struct core *core, int i, int acquire);
-
-/* Like guard_marker(), for a lease whose scripts must know which memory they count in.
- * Without the guard: the server's life. The first letters name the memory. */
-const char *guard_run(struct core *core, int i, int acquire);
+/* The last argument of a call to node i. acquire: with the guard the marker that it must
+ * find. Else for scripts that must know which memory they count in (knows_run): a text whose
+ * first letters name it, without the guard the server's life. Else "" (any marker), or NULL
+ * without the guard. Valid until the next call. */
+const char *guard_arg(struct core *core, int i, int knows_run, int acquire);
 
 /* True, with the node's text: node i does not tell its server's life, so tokens could be
  * counted twice. Without the guard, which asks for the life, this does: counters are of

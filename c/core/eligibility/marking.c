@@ -1,4 +1,3 @@
-/* marking.c - what a client writes into the marker of a server. */
 #include "core/eligibility/marking.h"
 
 #include <inttypes.h>

@@ -1,4 +1,3 @@
-/* suspect.c - nodes whose clock was stepped. */
 #include "core/eligibility/suspect.h"
 
 #include <stdio.h>
@@ -27,7 +26,7 @@ static int64_t majority_forward_ms(const struct core *core, int64_t now_ms)
     int64_t back[RL_MAX_NODES];       /* negative: the largest come first */
     for (int i = 0; i < core->n; i++)
         back[i] = -forward_ms(core, i, now_ms);
-    return -quorum_free_in_ms(back, core->n, quorum_size(core->n));
+    return -quorum_nth_ms(back, core->n, quorum_size(core->n));
 }
 
 /* The nodes whose clocks, compared from before node i's step until after it, saw none. */

@@ -83,13 +83,10 @@ static int acquire_put(struct rl_round *round, int i, int64_t now_ms)
     int objection = eligibility_check(core, i, 1, now_ms);
     if (objection)
         return objection;
-    if (round->lease->primitive.knows_run && guard_nameless(core, i, now_ms))
+    int knows_run = round->lease->primitive.knows_run;
+    if (knows_run && guard_nameless(core, i, now_ms))
         return RL_NOPERM;
-    return round_call(round, i,
-                      round->lease->primitive.knows_run
-                          ? guard_run(core, i, 1)
-                          : guard_marker(core, i, 1),
-                      now_ms);
+    return round_call(round, i, guard_arg(core, i, knows_run, 1), now_ms);
 }
 
 /* ---- a node answers ---- */

@@ -201,7 +201,7 @@ void fence_issue(struct rl_lease *lease, const struct rl_round *round)
 int fence_put(struct rl_round *round, int i, int64_t now_ms)
 {
     const char *last_arg =
-        round->lease->primitive.knows_run ? guard_run(round->core, i, 0) : NULL;
+        round->lease->primitive.knows_run ? guard_arg(round->core, i, 1, 0) : NULL;
     return round_call(round, i, last_arg, now_ms);
 }
 

@@ -4,11 +4,8 @@
 
 static int heal_put(struct rl_round *round, int i, int64_t now_ms)
 {
-    struct core *core = round->core;
-    return round_call(round, i,
-                      round->lease->primitive.knows_run ? guard_run(core, i, 0)
-                                                        : guard_marker(core, i, 0),
-                      now_ms);
+    int knows_run = round->lease->primitive.knows_run;
+    return round_call(round, i, guard_arg(round->core, i, knows_run, 0), now_ms);
 }
 
 static void heal_late(struct rl_round *heal, int i, const struct vote *vote, int64_t now_ms)

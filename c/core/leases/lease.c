@@ -54,7 +54,6 @@ struct rl_lease *lease_new(struct core *core, const struct round_kind *release,
     struct rl_lease *lease = core->closed ? NULL : from_pool(core);
     if (!lease)
         return NULL;
-    memcpy(lease->value, value.data, RL_VALUE_LEN);
     lease->primitive = *primitive;
     lease->confirmed_before = -1;
     lease->cmd = cmd_new_lease(&core->cmds, keys, nkeys, value,
@@ -150,7 +149,8 @@ int64_t lease_remaining_ms(const rl_lease *lease, int64_t now_ms)
     return left_ms > 0 && !lease_void(lease) ? left_ms : 0;
 }
 
-void lease_may_live(struct rl_lease *lease, int64_t until_ms)
+/* A server may have the lease's keys until then, by its clock, plus the lock delay. */
+static void may_live(struct rl_lease *lease, int64_t until_ms)
 {
     until_ms += lease->core->options.lock_delay_ms;
     if (until_ms > lease->gone_ms)
@@ -195,7 +195,7 @@ int lease_insists(const struct rl_round *round, int i)
 void lease_sent(struct rl_round *round, int i, int64_t now_ms)
 {
     (void)i;
-    lease_may_live(round->lease, now_ms + round->lease_ms);
+    may_live(round->lease, now_ms + round->lease_ms);
 }
 
 void lease_sent_value(struct rl_round *round, int i, int64_t now_ms)
@@ -218,5 +218,5 @@ void lease_broken(struct rl_round *round, int i, int written, int64_t now_ms)
     if (!written)
         return;
     round->lease->broken |= bit(i);
-    lease_may_live(round->lease, now_ms + round->lease_ms);
+    may_live(round->lease, now_ms + round->lease_ms);
 }

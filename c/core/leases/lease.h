@@ -26,7 +26,6 @@ struct rl_lease {
     struct cmd *cmd;
     struct cmd *import;                /* what took it over, once a majority did; or NULL */
     rl_primitive primitive;
-    char value[RL_VALUE_LEN];          /* the first bytes; cmd has all of it */
     int64_t token;                     /* fencing token; 0: none, or not issued yet */
     uint32_t unseeded;                 /* nodes that have forgotten their counters */
     uint32_t counted;                  /* nodes whose counter is the token */
@@ -102,9 +101,6 @@ void lease_issue(struct rl_lease *lease, int64_t token);
 
 /* The validity left in ms; 0: none, or the lease is void. */
 int64_t lease_remaining_ms(const rl_lease *lease, int64_t now_ms);
-
-/* A server may have the lease's keys until then, by its clock, plus the lock delay. */
-void lease_may_live(struct rl_lease *lease, int64_t until_ms);
 
 /* Node i refused an acquire, so it has nothing of ours. */
 void lease_refused(struct rl_lease *lease, int i);

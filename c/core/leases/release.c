@@ -82,7 +82,8 @@ void release_leave(struct rl_lease *lease, int outcome)
 
 /* ---- sending the releases that an ended lease owes ---- */
 
-void release_pay(struct rl_lease *lease, int i, int64_t now_ms)
+/* Sends the release owed to node i, which is ready. */
+static void pay(struct rl_lease *lease, int i, int64_t now_ms)
 {
     if ((lease->owed & ~lease->releasing) & bit(i))
         round_send(lease->release, i, now_ms);
@@ -98,7 +99,7 @@ void release_pay_all(struct core *core, int i, int silent, int64_t now_ms)
             lease->broken &= ~bit(i);
             retry_later(lease, i, now_ms);
         } else {
-            release_pay(lease, i, now_ms);
+            pay(lease, i, now_ms);
         }
     }
 }
@@ -113,7 +114,7 @@ void release_by_twin(struct core *core, int i, int twin, int64_t now_ms)
         lease->touched |= bit(twin);
         lease->broken |= lease->broken & bit(i) ? bit(twin) : 0;
         lease_owes(lease, (lease->owed & ~bit(i)) | bit(twin));
-        release_pay(lease, twin, now_ms);
+        pay(lease, twin, now_ms);
     }
 }
 
@@ -126,7 +127,7 @@ void release_on_timer(struct rl_lease *lease, int64_t now_ms)
     timer_set(&lease->core->timers, &lease->timer, lease->gone_ms);
     for (int i = 0; i < lease->core->n; i++) {
         if (lease->core->nodes[i].state == NODE_READY)
-            release_pay(lease, i, now_ms);
+            pay(lease, i, now_ms);
     }
 }
 

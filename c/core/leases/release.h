@@ -16,9 +16,6 @@ void release_end(struct rl_lease *lease, int64_t now_ms);
  * outcome. */
 void release_leave(struct rl_lease *lease, int outcome);
 
-/* Sends the release owed to node i, which is ready. */
-void release_pay(struct rl_lease *lease, int i, int64_t now_ms);
-
 /* Node i is ready again. silent: it was given up because it did not answer, and may still
  * execute earlier requests. If a write of ours is among them it is sent one release, not
  * a second one at once: hundreds of leases may be owed. */

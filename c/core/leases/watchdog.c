@@ -20,7 +20,8 @@ enum {
     ROUNDING_MS = 1          /* a remaining time is a difference of whole ms */
 };
 
-void watchdog_schedule(struct rl_lease *lease)
+/* Sets the timer of a held lease. */
+static void schedule(struct rl_lease *lease)
 {
     struct core *core = lease->core;
     int64_t due_ms = lease->deadline_ms;
@@ -38,7 +39,7 @@ void watchdog_hold(struct rl_lease *lease, int64_t deadline_ms, int64_t now_ms)
     lease->state = LEASE_HELD;
     lease->deadline_ms = deadline_ms;
     lease_enlist(&lease->core->held, lease);
-    watchdog_schedule(lease);
+    schedule(lease);
     guard_arm_timer(lease->core, now_ms);
 }
 
@@ -62,7 +63,7 @@ void watchdog_start(rl_lease *lease, int64_t lease_ms, int64_t max_hold_ms,
     lease->keep_ms = lease_ms;
     lease->hold_until_ms = max_hold_ms ? now_ms + max_hold_ms : INT64_MAX;
     renew_later(lease, now_ms);
-    watchdog_schedule(lease);
+    schedule(lease);
 }
 
 /* ---- losing ---- */
@@ -83,7 +84,7 @@ void watchdog_orphan(struct rl_lease *lease)
     lease->orphan = 1;
     lease_unkeep(lease);
     if (!lease->lost)
-        watchdog_schedule(lease);
+        schedule(lease);
     else if (!lease->promised_ms)
         lease_forget(lease);
 }
@@ -192,7 +193,7 @@ static void renewed(struct rl_lease *lease, int outcome, int64_t now_ms)
         lease->failures++;
         lease->renew_ms = now_ms + (wait_ms > RETRY_MIN_MS ? wait_ms : RETRY_MIN_MS);
     }
-    watchdog_schedule(lease);
+    schedule(lease);
 }
 
 static int extend_outcome(struct rl_lease *lease, const struct rl_round *round,
@@ -209,7 +210,7 @@ static int extend_outcome(struct rl_lease *lease, const struct rl_round *round,
     if (deadline_ms > lease->deadline_ms)
         lease->deadline_ms = deadline_ms;    /* the servers never shorten, nor do we */
     lease->confirmed = round_yes(round);
-    watchdog_schedule(lease);
+    schedule(lease);
     return RL_GRANTED;
 }
 
@@ -309,7 +310,7 @@ static void begin(struct rl_lease *lease, int64_t now_ms)
     timer_clear(&lease->core->timers, &lease->timer);    /* a renewal ends before its lease */
     if (lease->keep_ms || lease->asks)
         renew(lease, now_ms);
-    watchdog_schedule(lease);
+    schedule(lease);
 }
 
 void watchdog_on_timer(struct rl_lease *lease, int64_t now_ms)
@@ -322,7 +323,7 @@ void watchdog_on_timer(struct rl_lease *lease, int64_t now_ms)
         !pace_waits(lease, now_ms))
         begin(lease, now_ms);
     else
-        watchdog_schedule(lease);
+        schedule(lease);
 }
 
 void watchdog_go_on(struct core *core, int64_t now_ms)
@@ -345,7 +346,7 @@ void watchdog_hurry(struct core *core, int64_t lost_ms, int64_t now_ms)
         lease->renew_ms = now_ms;
         lease->asks = lease->primitive.extend >= 0 && !lease->lost;
         lease->hurried = lease->renewal != NULL;
-        watchdog_schedule(lease);
+        schedule(lease);
     }
     for (struct rl_round *round = core->active; round; round = round->next) {
         if (round->kind->expired)

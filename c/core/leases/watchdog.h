@@ -12,8 +12,7 @@ int watchdog_lost_why(rl_lease *lease, int64_t now_ms);
 /* Makes the lease a held one, valid until deadline_ms. */
 void watchdog_hold(struct rl_lease *lease, int64_t deadline_ms, int64_t now_ms);
 
-/* Sets the timer of a held lease. */
-void watchdog_schedule(struct rl_lease *lease);
+/* The timer of a held lease. */
 void watchdog_on_timer(struct rl_lease *lease, int64_t now_ms);
 
 /* Begins the renewals whose turn it is. */

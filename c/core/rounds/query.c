@@ -1,4 +1,3 @@
-/* query.c - rounds without a lease: questions, probes, pauses. */
 #include "core/rounds/query.h"
 
 #include "core/eligibility/guard.h"
@@ -65,7 +64,7 @@ static int guarded_put(struct rl_round *round, int i, int64_t now_ms)
     int objection = eligibility_check(core, i, 1, now_ms);
     if (objection)
         return objection;
-    return round_call(round, i, guard_marker(core, i, 1), now_ms);
+    return round_call(round, i, guard_arg(core, i, 0, 1), now_ms);
 }
 
 static int guarded_read(struct rl_round *round, int i, const struct reply *reply,
@@ -166,13 +165,6 @@ static const struct round_kind probe_kind = {
     .decide = all_decide,
 };
 
-/* ---- no node is asked ---- */
-
-static const struct round_kind sleep_kind = {
-    .name = "sleep",
-    .pause = 1,
-};
-
 /* ---- beginning ---- */
 
 /* Ends at until_ms at the latest. Takes over cmd. only: the node to ask; -1: all. */
@@ -188,57 +180,28 @@ static rl_round *begin(struct core *core, const struct round_kind *kind, int scr
     return round;
 }
 
-static rl_round *ask(struct core *core, const struct round_kind *kind, int script,
-                     const rl_bytes *keys, int nkeys, const rl_bytes *args, int nargs,
-                     int only, int64_t within_ms, int64_t now_ms)
+static const struct round_kind *kind_of(int whom, int script)
 {
-    int known = script >= 0 && script < core->scripts.count;
-    struct cmd *cmd = core->closed || !known
-                          ? NULL
-                          : cmd_new(&core->cmds, keys, nkeys, args, nargs);
-    return cmd ? begin(core, kind, script, cmd, only, now_ms + within_ms, now_ms) : NULL;
+    return whom == RL_ASK_MAJORITY    ? &ask_kind
+           : whom == RL_ASK_VOTERS    ? &guarded_kind
+           : whom == RL_ASK_EACH      ? &ask_all_kind
+           : script == RL_CLIENT_LIST ? &clients_kind
+                                      : &ask_one_kind;
 }
 
-rl_round *query_ask(struct core *core, int script, const rl_bytes *keys, int nkeys,
-                    const rl_bytes *args, int nargs, int64_t within_ms, int guarded,
-                    int64_t now_ms)
+rl_round *query_ask(struct core *core, int whom, int script, const rl_bytes *keys, int nkeys,
+                    const rl_bytes *args, int nargs, int64_t within_ms, int64_t now_ms)
 {
-    return ask(core, guarded ? &guarded_kind : &ask_kind, script, keys, nkeys, args, nargs,
-               -1, within_ms, now_ms);
-}
-
-rl_round *query_ask_one(struct core *core, int i, int script, const rl_bytes *keys,
-                        int nkeys, const rl_bytes *args, int nargs, int64_t within_ms,
-                        int64_t now_ms)
-{
-    if (i < 0 || i >= core->n)
+    int known = script >= (whom < 0 ? 0 : RL_CLIENT_LIST) && script < core->scripts.count;
+    if (core->closed || !known || whom < RL_ASK_EACH || whom >= core->n)
         return NULL;
-    return ask(core, &ask_one_kind, script, keys, nkeys, args, nargs, i, within_ms,
-               now_ms);
-}
-
-rl_round *query_ask_all(struct core *core, int script, const rl_bytes *keys, int nkeys,
-                        const rl_bytes *args, int nargs, int64_t within_ms,
-                        int64_t now_ms)
-{
-    return ask(core, &ask_all_kind, script, keys, nkeys, args, nargs, -1, within_ms,
-               now_ms);
-}
-
-rl_round *query_clients(struct core *core, int i, int64_t within_ms, int64_t now_ms)
-{
-    int there = !core->closed && i >= 0 && i < core->n;
-    return there ? begin(core, &clients_kind, -1, NULL, i, now_ms + within_ms, now_ms)
-                 : NULL;
+    struct cmd *cmd = cmd_new(&core->cmds, keys, nkeys, args, nargs);
+    return cmd ? begin(core, kind_of(whom, script), script, cmd, whom < 0 ? -1 : whom,
+                       now_ms + within_ms, now_ms)
+               : NULL;
 }
 
 rl_round *query_probe(struct core *core, int64_t now_ms)
 {
     return core->closed ? NULL : begin(core, &probe_kind, -1, NULL, -1, INT64_MAX, now_ms);
-}
-
-rl_round *query_sleep(struct core *core, int64_t ms, int64_t now_ms)
-{
-    return core->closed ? NULL
-                        : begin(core, &sleep_kind, -1, NULL, -1, now_ms + ms, now_ms);
 }

@@ -1,21 +1,12 @@
-/* query.h - rounds without a lease: questions, probes, pauses. Contracts in redlock.h. */
+/* query.h - rounds without a lease: questions, probes. Contracts in redlock.h. */
 #ifndef QUERY_H
 #define QUERY_H
 
 #include "core/rounds/round.h"
 
-rl_round *query_ask(struct core *core, int script, const rl_bytes *keys, int nkeys,
-                    const rl_bytes *args, int nargs, int64_t within_ms, int guarded,
-                    int64_t now_ms);
-rl_round *query_ask_one(struct core *core, int i, int script, const rl_bytes *keys,
-                        int nkeys, const rl_bytes *args, int nargs, int64_t within_ms,
-                        int64_t now_ms);
-rl_round *query_ask_all(struct core *core, int script, const rl_bytes *keys, int nkeys,
-                        const rl_bytes *args, int nargs, int64_t within_ms,
-                        int64_t now_ms);
-rl_round *query_clients(struct core *core, int i, int64_t within_ms, int64_t now_ms);
+rl_round *query_ask(struct core *core, int whom, int script, const rl_bytes *keys, int nkeys,
+                    const rl_bytes *args, int nargs, int64_t within_ms, int64_t now_ms);
 rl_round *query_probe(struct core *core, int64_t now_ms);
-rl_round *query_sleep(struct core *core, int64_t ms, int64_t now_ms);
 
 /* A hook for round_kind.read: a reply that begins with a number. */
 int query_number(struct rl_round *round, int i, const struct reply *reply,

@@ -1,4 +1,3 @@
-/* round.c - one command to all nodes, votes counted until the outcome is certain. */
 #include "core/rounds/round.h"
 
 #include <assert.h>

@@ -58,7 +58,7 @@ static void say(struct core *core, int i, struct rl_subscription *s, int64_t now
     state_write(core, link);
 }
 
-static void say_all(struct core *core, int i, int64_t now_ms)
+void subscription_tell(struct core *core, int i, int64_t now_ms)
 {
     core->nodes[core->n + i].missed = 0;
     for (int b = 0; b < SUBSCRIPTION_BUCKETS; b++) {
@@ -196,16 +196,11 @@ int subscription_message(struct core *core, int i, const struct reply *reply,
     if (s && s->refs)
         hear(core, i, s, reply->text, now_ms);
     if (answer && nd->missed && nd->queue_len == 0)
-        say_all(core, i, now_ms);
+        subscription_tell(core, i, now_ms);
     return failed;
 }
 
 /* ---- connections ---- */
-
-void subscription_ready(struct core *core, int i, int64_t now_ms)
-{
-    say_all(core, i, now_ms);
-}
 
 void subscription_lost(struct core *core, int i)
 {
@@ -235,15 +230,16 @@ static const struct round_kind pause_kind = {
     .ended = pause_ended,
 };
 
-rl_round *subscription_pause(rl_subscription *s, int64_t seen, int64_t ms, int64_t now_ms)
+rl_round *subscription_pause(struct core *core, rl_subscription *s, int64_t seen, int64_t ms,
+                             int64_t now_ms)
 {
-    struct core *core = s->core;
     rl_round *round = core->closed ? NULL : round_new(core, &pause_kind, -1, NULL, NULL);
     if (!round)
         return NULL;
-    round->cap_ms = s->wakes > seen ? now_ms : now_ms + ms;
+    int over = s && s->wakes > seen;
+    round->cap_ms = over ? now_ms : now_ms + ms;
     round_begin(round_handle(round), now_ms);
-    if (s->wakes <= seen) {
+    if (s && !over) {
         round->subscription = s;
         round->next_sleeper = s->sleepers;
         s->sleepers = round;

@@ -23,8 +23,8 @@ struct rl_subscription {
     char channel[WIRE_TEXT_MAX];
 };
 
-/* Subscriber i is ready: subscribes all channels. */
-void subscription_ready(struct core *core, int i, int64_t now_ms);
+/* Tells subscriber i, which is ready, what is to be subscribed or no longer. */
+void subscription_tell(struct core *core, int i, int64_t now_ms);
 
 /* Subscriber i is disconnected. */
 void subscription_lost(struct core *core, int i);
@@ -37,11 +37,11 @@ int subscription_message(struct core *core, int i, const struct reply *reply,
 /* The subscription's timer, after messages from too few nodes: ends all its pauses. */
 void subscription_hint(struct rl_subscription *subscription);
 
-/* See rl_subscribe(), rl_unsubscribe() and rl_pause(). */
+/* See rl_subscribe(), rl_unsubscribe() and rl_pause(); without a subscription, rl_sleep(). */
 rl_subscription *subscription_open(struct core *core, const char *channel, size_t len,
                                    int64_t now_ms);
 void subscription_close(rl_subscription *subscription, int64_t now_ms);
-rl_round *subscription_pause(rl_subscription *subscription, int64_t seen, int64_t ms,
-                             int64_t now_ms);
+rl_round *subscription_pause(struct core *core, rl_subscription *subscription, int64_t seen,
+                             int64_t ms, int64_t now_ms);
 
 #endif

@@ -1,4 +1,3 @@
-/* teach.c - floors of fencing tokens, for servers that have none. */
 #include "core/rounds/teach.h"
 
 #include <inttypes.h>
@@ -32,19 +31,14 @@ enum tells {
 
 /* ---- clocks ---- */
 
-/* The clocks that are known, the earliest first. Returns how many. */
+/* The clocks that are known. Returns how many. */
 static int clocks(const struct core *core, int64_t now_ms, int64_t *out)
 {
     int known = 0;
     for (int i = 0; i < core->n; i++) {
         const struct guard *g = &core->guards[i];
-        int64_t ms = now_ms + clock_offset_ms(&g->clock);
-        if (!g->clock.known || core->nodes[i].state != NODE_READY)
-            continue;
-        int k = known++;
-        for (; k > 0 && out[k - 1] > ms; k--)
-            out[k] = out[k - 1];
-        out[k] = ms;
+        if (g->clock.known && core->nodes[i].state == NODE_READY)
+            out[known++] = now_ms + clock_offset_ms(&g->clock);
     }
     return known;
 }
@@ -53,7 +47,9 @@ int64_t teach_token_limit(const struct core *core, int64_t now_ms)
 {
     int64_t ms[RL_MAX_NODES];
     int known = clocks(core, now_ms, ms);
-    int64_t latest_ms = known && ms[known - 1] > SET_MS ? ms[known - 1] : SET_MS;
+    int64_t latest_ms = known ? quorum_nth_ms(ms, known, known) : SET_MS;
+    if (latest_ms < SET_MS)
+        latest_ms = SET_MS;
     int64_t limit = PER_MS * (latest_ms + AHEAD_MS);
     return limit < TOKEN_END - TOKEN_STEP ? limit : TOKEN_END - TOKEN_STEP;
 }
@@ -64,7 +60,7 @@ static int64_t base_by_clocks(const struct core *core, int64_t now_ms)
 {
     int64_t ms[RL_MAX_NODES], most = teach_token_limit(core, now_ms) - ROOM;
     int known = clocks(core, now_ms, ms);
-    int64_t base = known ? PER_MS * ms[known / 2] : 0;
+    int64_t base = known ? PER_MS * quorum_nth_ms(ms, known, quorum_size(known)) : 0;
     return base < most ? base : most;
 }
 

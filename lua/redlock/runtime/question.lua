@@ -22,22 +22,18 @@ local _M = {}
 local function start(C, client, q)
     local within = rounds.to_ms(q.within or rounds.FOREVER)
     if q.clients then
-        return C.rl_ask_clients(client.core, q.place - 1, within)
+        return C.rl_ask(client.core, q.place - 1, C.RL_CLIENT_LIST, nil, 0, nil, 0, within)
     end
     local keys, nkeys = ffi_values.keys, ffi_values.fill(ffi_values.keys, q.keys)
     local args, nargs = ffi_values.args, q.args and ffi_values.fill(ffi_values.args, q.args) or 0
     if q.primitive then
         local ids = client:scripts(q.primitive)
-        return ids and C.rl_ask(client.core, ids[q.script], keys, nkeys, args, nargs, within,
-            q.primitive.questions[q.script] and 1 or 0)
+        local whom = q.primitive.questions[q.script] and C.RL_ASK_VOTERS or C.RL_ASK_MAJORITY
+        return ids and C.rl_ask(client.core, whom, ids[q.script], keys, nkeys, args, nargs, within)
     end
     local id = script_text.register(C, client, "a question", q.body)
-    if not id then
-        return nil
-    elseif q.place then
-        return C.rl_ask_one(client.core, q.place - 1, id, keys, nkeys, args, nargs, within)
-    end
-    return C.rl_ask_all(client.core, id, keys, nkeys, args, nargs, within)
+    local whom = q.place and q.place - 1 or C.RL_ASK_EACH
+    return id and C.rl_ask(client.core, whom, id, keys, nkeys, args, nargs, within)
 end
 
 --- Sends a question.
