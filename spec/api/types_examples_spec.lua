@@ -192,14 +192,14 @@ describe("in the reference", function()
         end
     end
 
-    it("every method was called in an example", function()
+    it("every method was called in an example, but for those that refer to another", function()
         local left = {}
         for _, name in ipairs(model.order) do
             for _, method in ipairs(model[name].methods) do
                 local what = name .. ":" .. method.name
                 -- What is in nginx alone is called there (nginx_status_spec).
-                if not calls[what] and name ~= "redlock.Box" and not name:find "%.host%."
-                    and not name:find "^redlock%.[sS]tatus$" then
+                if not calls[what] and not method.as and name ~= "redlock.Box"
+                    and not name:find "%.host%." and not name:find "^redlock%.[sS]tatus$" then
                     left[#left + 1] = what
                 end
             end

@@ -6,7 +6,8 @@
 --   class  { name, kind = "class", text, examples, parents, exact, fields, methods, file }
 --   alias  { name, kind = "alias", text, examples, values = { { type, text } }, file }
 --   field  { name, type, optional, text }
---   method { name, of, colon, args, params = fields, returns = fields, text, examples }
+--   method { name, of, colon, args, params = fields, returns = fields, text, examples, as }; as: the
+--          method that it refers to for all else: it is a field "name fun(self, ...): type  `as` ..."
 local _M = {}
 
 local function trim(s)
@@ -91,12 +92,38 @@ local function read_block(lines)
     return block
 end
 
+-- A method that a field describes; nil: the field is none.
+local function brief_method(class, field)
+    local list, result = field.type:match "^fun%(self(.-)%): (%S+)$"
+    if not list then
+        return nil
+    end
+    local as = assert(field.text:match "^`(%w+)`", field.name .. ": what method is it like?")
+    local text = ("Does what `%s` does%s."):format(as, result == "redlock.Future"
+        and ", as a future" or "")
+    local method = { name = field.name, of = class, colon = true, args = {}, params = {}, as = as,
+        text = text, examples = {}, returns = { { type = result, name = "result", text =
+        ("of `%s`"):format(as) } } }
+    for name, optional, type in list:gmatch ", ([%w_]+)(%??): ([^,]+)" do
+        method.args[#method.args + 1] = name
+        method.params[#method.params + 1] = { name = name, optional = optional == "?",
+            type = type, text = ("as for `%s`"):format(as) }
+    end
+    return method
+end
+
 local function define(model, kind, name, block, file)
     assert(not model[name], name .. " is there twice")
     model.order[#model.order + 1] = name
+    local fields, methods = {}, {}
+    for _, field in ipairs(block.fields) do
+        local method = brief_method(name, field)
+        local list = method and methods or fields
+        list[#list + 1] = method or field
+    end
     model[name] = { name = name, kind = kind, text = block.text, examples = block.examples,
-        parents = block.parents, exact = block.exact, fields = block.fields,
-        values = block.values, methods = {}, file = file }
+        parents = block.parents, exact = block.exact, fields = fields,
+        values = block.values, methods = methods, file = file }
     return model[name]
 end
 

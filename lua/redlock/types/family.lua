@@ -11,7 +11,7 @@
 ---of other libraries that follow the Redlock page. A waiting writer keeps new readers out. An owner
 ---that writes may read too, and keeps reading after it stops writing, unless writers have tokens.
 ---An owner that reads cannot write (`deadlock`). `tostring(pair)` is for people.
----@class redlock.ReadWriteLock
+---@class redlock.ReadWriteLock: redlock.Named
 local ReadWriteLock = {}
 
 ---Returns the reader's lock, which many owners hold at once.
@@ -33,13 +33,6 @@ function ReadWriteLock:readLock() end
 ---```
 ---@return redlock.Lock lock  with all methods of a lock; with `fenced` of a redlock.FencedLock
 function ReadWriteLock:writeLock() end
-
----Returns the name, as given.
----```lua
----assert(client:getReadWriteLock("prices"):getName() == "prices")
----```
----@return string name  any bytes
-function ReadWriteLock:getName() end
 
 ---Deletes it on all servers, whoever reads or writes. `forceUnlock` of one of the two locks removes
 ---all readers, or the writer.
@@ -77,8 +70,10 @@ function MultiLock:getNames() end
 ---At most `permits` holders at once. Each permit has a slot, and each slot is a lock of its own, so
 ---there are never more holders. A permit that is not released ends with its lease.
 ---`tostring(semaphore)` is for people.
----@class redlock.Semaphore
+---@class redlock.Semaphore: redlock.Named
 ---@field permits integer  its size
+---@field acquireAsync fun(self, lease?: number): redlock.Future  `acquire` as a future
+---@field tryAcquireAsync fun(self, wait?: number, lease?: number): redlock.Future  `tryAcquire`
 local Semaphore = {}
 
 ---Acquires a permit, waiting until one is free.
@@ -103,23 +98,6 @@ function Semaphore:acquire(lease) end
 ---@return redlock.Error err  held: all are taken; no_quorum; expired: won too late; overload
 function Semaphore:tryAcquire(wait, lease) end
 
----Does what `acquire` does, as a future.
----```lua
----local permit = assert(client:getSemaphore("downloads", 3):acquireAsync():get())
----```
----@param lease? number  seconds, as for `acquire`
----@return redlock.Future future  of what `acquire` returns
-function Semaphore:acquireAsync(lease) end
-
----Does what `tryAcquire` does, as a future.
----```lua
----local permit = assert(client:getSemaphore("downloads", 3):tryAcquireAsync(5):get())
----```
----@param wait? number  seconds, as for `tryAcquire`
----@param lease? number  seconds, as for `tryAcquire`
----@return redlock.Future future  of what `tryAcquire` returns
-function Semaphore:tryAcquireAsync(wait, lease) end
-
 ---Asks a majority of the servers how many permits are free.
 ---```lua
 ---assert(client:getSemaphore("downloads", 3):availablePermits() == 3)
@@ -127,13 +105,6 @@ function Semaphore:tryAcquireAsync(wait, lease) end
 ---@return integer|nil n  may have changed since they answered
 ---@return redlock.Error err  no_quorum
 function Semaphore:availablePermits() end
-
----Returns the name, as given.
----```lua
----assert(client:getSemaphore("downloads", 3):getName() == "downloads")
----```
----@return string name  any bytes
-function Semaphore:getName() end
 
 ---A permit: held like a lock. It is its own owner, so any code that has the object may release it.
 ---Collecting the last reference to it releases it.
@@ -175,7 +146,9 @@ function Permit:token() end
 ---seen open. An acknowledged arrival counts unless a majority of the servers has forgotten it since
 ---the last `await` or `getCount`; these repair servers that forgot.
 ---`tostring(latch)` is for people.
----@class redlock.CountDownLatch
+---@class redlock.CountDownLatch: redlock.Named
+---@field awaitAsync fun(self, wait?: number): redlock.Future  `await` as a future
+---@field countDownAsync fun(self, who?: string): redlock.Future  `countDown` as a future
 local Latch = {}
 
 ---Makes the latch for `n` parties. One that exists stays as it is, also when it is open: to make it
@@ -229,39 +202,13 @@ function Latch:await(wait) end
 ---@return redlock.Error err  no_quorum
 function Latch:delete() end
 
----Does what `await` does, as a future.
----```lua
----local loaded = client:getCountDownLatch "loaded"
----assert(loaded:trySetCount(1))
----local waiting = loaded:awaitAsync(10)
----assert(loaded:countDown() and waiting:get())
----```
----@param wait? number  seconds, as for `await`
----@return redlock.Future future  of what `await` returns
-function Latch:awaitAsync(wait) end
-
----Does what `countDown` does, as a future.
----```lua
----local loaded = client:getCountDownLatch "loaded"
----assert(loaded:trySetCount(1) and loaded:countDownAsync():get())
----```
----@param who? string  as for `countDown`
----@return redlock.Future future  of what `countDown` returns
-function Latch:countDownAsync(who) end
-
----Returns the name, as given.
----```lua
----assert(client:getCountDownLatch("loaded"):getName() == "loaded")
----```
----@return string name  any bytes
-function Latch:getName() end
-
 -- ---- elections -------------------------------------------------------------------
 
 ---One of several candidates leads: at most one valid leader at a time, in terms that are unique and
 ---grow. The leader holds a fenced lock that the watchdog renews; its term is the token.
 ---`tostring(election)` is for people.
----@class redlock.Election
+---@class redlock.Election: redlock.Named
+---@field campaignAsync fun(self, wait?: number): redlock.Future  `campaign` as a future
 local Election = {}
 
 ---Stands for election, and waits until this candidate leads. The leader gets its term at once. If
@@ -275,14 +222,6 @@ local Election = {}
 ---@return integer|nil term  larger than all before
 ---@return redlock.Error err  held; not_held: it has resigned; no_quorum; expired; lost; overload
 function Election:campaign(wait) end
-
----Does what `campaign` does, as a future.
----```lua
----local term = assert(client:getElection("scheduler", { id = "a" }):campaignAsync(5):get())
----```
----@param wait? number  seconds, as for `campaign`
----@return redlock.Future future  of what `campaign` returns
-function Election:campaignAsync(wait) end
 
 ---Says whether this candidate leads now, by the local clock.
 ---```lua
@@ -342,22 +281,17 @@ function Election:leader() end
 ---@return redlock.Future future  runs until `cancel`, or until the client is closed
 function Election:observe(fn) end
 
----Returns the name, as given.
----```lua
----assert(client:getElection("scheduler", { id = "a" }):getName() == "scheduler")
----```
----@return string name  any bytes
-function Election:getName() end
-
 -- ---- rates -----------------------------------------------------------------------
 
 ---At most `permits` starts in any window of `period`, less the drift of clocks. A start counts from
 ---when it is granted. What lasts longer than `max_lease` is forgotten if a majority of the servers
 ---lose their memory meanwhile, even one by one, as in a rolling restart: where that does harm, keep
 ---"done" in a table of your own. `tostring(limiter)` is for people.
----@class redlock.RateLimiter
+---@class redlock.RateLimiter: redlock.Named
 ---@field permits integer  starts in a period
 ---@field period number  seconds
+---@field acquireAsync fun(self, wait?: number): redlock.Future  `acquire` as a future
+---@field tryAcquireAsync fun(self, wait?: number): redlock.Future  `tryAcquire` as a future
 local RateLimiter = {}
 
 ---Waits until a start is allowed.
@@ -378,22 +312,6 @@ function RateLimiter:acquire(wait) end
 ---@return redlock.Error err  held: no room in time; no_quorum; expired; unknown; overload
 function RateLimiter:tryAcquire(wait) end
 
----Does what `acquire` does, as a future.
----```lua
----assert(client:getRateLimiter("mails", 3, 60):acquireAsync(5):get())
----```
----@param wait? number  seconds, as for `acquire`
----@return redlock.Future future  of what `acquire` returns
-function RateLimiter:acquireAsync(wait) end
-
----Does what `tryAcquire` does, as a future.
----```lua
----assert(client:getRateLimiter("mails", 3, 60):tryAcquireAsync():get())
----```
----@param wait? number  seconds, as for `tryAcquire`
----@return redlock.Future future  of what `tryAcquire` returns
-function RateLimiter:tryAcquireAsync(wait) end
-
 ---Asks a majority of the servers how many starts are allowed now.
 ---```lua
 ---assert(client:getRateLimiter("mails", 3, 60):availablePermits() == 3)
@@ -402,9 +320,3 @@ function RateLimiter:tryAcquireAsync(wait) end
 ---@return redlock.Error err  no_quorum
 function RateLimiter:availablePermits() end
 
----Returns the name, as given.
----```lua
----assert(client:getRateLimiter("mails", 3, 60):getName() == "mails")
----```
----@return string name  any bytes
-function RateLimiter:getName() end

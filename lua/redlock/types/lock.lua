@@ -2,11 +2,33 @@
 
 -- Part of types.lua: locks and futures.
 
+---Whatever has a name on the servers.
+---@class redlock.Named
+local Named = {}
+
+---Returns the name, as given.
+---```lua
+---assert(client:getLock("a"):getName() == "a")
+---```
+---@return string name  any bytes; without the client's prefix
+function Named:getName() end
+
 ---A view of an owner's hold of a name. It is cheap, and collecting it changes nothing: all objects
 ---with one name and owner share one hold. The owner is `opts.owner`, else in nginx the request,
 ---else the running coroutine. `tostring(lock)` is for people: "lock(invoice:42, held, 27.3 s)".
----@class redlock.Lock
+---
+---A method whose name ends in `Async` begins the call, for the owner that calls it, and returns a
+---future of its results.
+---@class redlock.Lock: redlock.Named
 ---@field client redlock.Client  the client that made it; for `args` of a primitive
+---@field isHeldByCurrentThread fun(self): boolean  `isValid`, by Redisson's name
+---@field lockAsync fun(self, lease?: number): redlock.Future  `lock` as a future
+---@field tryLockAsync fun(self, wait?: number, lease?: number): redlock.Future  `tryLock`
+---@field unlockAsync fun(self, opts?: redlock.UnlockOptions): redlock.Future  `unlock`
+---@field extendAsync fun(self, lease?: number): redlock.Future  `extend`
+---@field isLockedAsync fun(self): redlock.Future  `isLocked`
+---@field remainTimeToLiveAsync fun(self): redlock.Future  `remainTimeToLive`
+---@field forceUnlockAsync fun(self): redlock.Future  `forceUnlock`
 local Lock = {}
 
 -- ---- taking and letting go -------------------------------------------------------
@@ -185,13 +207,6 @@ function Lock:getHoldCount() end
 ---@return integer count  0: not held
 function Lock:votes() end
 
----Says whether this owner holds it now, as `isValid` does. Redisson's name for it.
----```lua
----assert(not lock:isHeldByCurrentThread())
----```
----@return boolean held  by the local clock
-function Lock:isHeldByCurrentThread() end
-
 ---Gives the hold away without releasing it: this owner no longer holds it. It ends with its lease
 ---unless another process takes it over with `client:import` before that.
 ---```lua
@@ -233,75 +248,6 @@ function Lock:holder() end
 ---@return number|nil left  seconds; 0: nobody holds it; math.huge: its key has no end
 ---@return redlock.Error err  no_quorum; unsupported
 function Lock:remainTimeToLive() end
-
----Returns the name, as given.
----```lua
----assert(client:getLock("a"):getName() == "a")
----```
----@return string name  without the client's prefix
-function Lock:getName() end
-
--- ---- in the background -----------------------------------------------------------
-
----Does what `lock` does, as a future, for the owner that calls this.
----```lua
----local future = lock:lockAsync()
----assert(future:get())
----```
----@param lease? number  seconds, as for `lock`
----@return redlock.Future future  of what `lock` returns
-function Lock:lockAsync(lease) end
-
----Does what `tryLock` does, as a future, for the owner that calls this.
----```lua
----local a = client:getLock("a"):tryLockAsync(5)
----local b = client:getLock("b"):tryLockAsync(5)
----assert(a:get() and b:get())
----```
----@param wait? number  seconds, as for `tryLock`
----@param lease? number  seconds, as for `tryLock`
----@return redlock.Future future  of what `tryLock` returns
-function Lock:tryLockAsync(wait, lease) end
-
----Does what `unlock` does, as a future, for the owner that calls this.
----```lua
----assert(lock:tryLock(5))
----assert(lock:unlockAsync():get())
----```
----@param opts? redlock.UnlockOptions  as for `unlock`
----@return redlock.Future future  of what `unlock` returns
-function Lock:unlockAsync(opts) end
-
----Does what `extend` does, as a future, for the owner that calls this.
----```lua
----assert(lock:tryLock(5, 10))
----local ok, left = lock:extendAsync(30):get()
----assert(ok and left > 20)
----```
----@param lease? number  seconds, as for `extend`
----@return redlock.Future future  of what `extend` returns
-function Lock:extendAsync(lease) end
-
----Does what `isLocked` does, as a future.
----```lua
----assert(client:getLock("a"):isLockedAsync():get() == false)
----```
----@return redlock.Future future  of what `isLocked` returns
-function Lock:isLockedAsync() end
-
----Does what `remainTimeToLive` does, as a future.
----```lua
----assert(client:getLock("a"):remainTimeToLiveAsync():get() == 0)
----```
----@return redlock.Future future  of what `remainTimeToLive` returns
-function Lock:remainTimeToLiveAsync() end
-
----Does what `forceUnlock` does, as a future.
----```lua
----assert(client:getLock("a"):forceUnlockAsync():get() == false)
----```
----@return redlock.Future future  of what `forceUnlock` returns
-function Lock:forceUnlockAsync() end
 
 -- ---- before the end ----------------------------------------------------------------
 

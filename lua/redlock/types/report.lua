@@ -178,25 +178,30 @@
 ---@field type string  the event's type
 ---@field time number  seconds, by `client.now`
 
+---Fields of events of a lock.
+---@class (exact) redlock.LockEvent: redlock.AnyEvent
+---@field name string  of the lock
+---@field traceparent? string  from the lock's options
+
+---Fields of events of a server.
+---@class (exact) redlock.NodeEvent: redlock.AnyEvent
+---@field node string  its address, without secrets
+
 ---A client of `redlock.from_environment` is used for the first time.
 ---@class (exact) redlock.ConfiguredEvent: redlock.AnyEvent
 ---@field type "configured"
 ---@field source string  the variables and the file it used: "REDLOCK_NODES, /etc/redlock.conf"
 
 ---A lock was taken.
----@class (exact) redlock.AcquiredEvent: redlock.AnyEvent
+---@class (exact) redlock.AcquiredEvent: redlock.LockEvent
 ---@field type "acquired"
----@field name string  of the lock
 ---@field owner any  its holder
 ---@field waited number  seconds
----@field traceparent? string  from the lock's options
 
 ---The first attempt to take a lock failed.
----@class (exact) redlock.ContendedEvent: redlock.AnyEvent
+---@class (exact) redlock.ContendedEvent: redlock.LockEvent
 ---@field type "contended"
----@field name string  of the lock
 ---@field owner any  the owner that wants it
----@field traceparent? string  from the lock's options
 
 ---The watchdog has renewed leases.
 ---@class (exact) redlock.RenewedEvent: redlock.AnyEvent
@@ -205,58 +210,48 @@
 ---@field names string[]  of the locks, each once, newest first; from the last 4096 renewals
 
 ---A hold was released, or handed over to another owner of this process.
----@class (exact) redlock.ReleasedEvent: redlock.AnyEvent
+---@class (exact) redlock.ReleasedEvent: redlock.LockEvent
 ---@field type "released"
----@field name string  of the lock
 ---@field held number  seconds
 ---@field code? "unknown"  no majority answered: what is left ends with its lease
----@field traceparent? string  from the lock's options
 
 ---A hold was lost.
----@class (exact) redlock.LostEvent: redlock.AnyEvent
+---@class (exact) redlock.LostEvent: redlock.LockEvent
 ---@field type "lost"
----@field name string  of the lock
 ---@field held number  seconds
 ---@field reason redlock.LossReason  as for `lock:onLost`
 ---@field holder? redlock.Holder  with `taken`: the new holder, if a majority agrees
----@field traceparent? string  from the lock's options
 
 ---A server is connected.
----@class (exact) redlock.NodeUpEvent: redlock.AnyEvent
+---@class (exact) redlock.NodeUpEvent: redlock.NodeEvent
 ---@field type "node_up"
----@field node string  its address, without secrets
 ---@field code redlock.NodeCode  "ok"
 
 ---The connection to a server is lost, or the first attempt to make it failed.
----@class (exact) redlock.NodeDownEvent: redlock.AnyEvent
+---@class (exact) redlock.NodeDownEvent: redlock.NodeEvent
 ---@field type "node_down"
----@field node string  its address, without secrets
 ---@field code redlock.NodeCode  why
 ---@field message string  the code as a sentence
 
 ---A server answers but gets no vote, because of how it or this client is set up: a replica, one
 ---server under two addresses, another `max_lease`, another cluster, a wrong password.
----@class (exact) redlock.NodeRefusedEvent: redlock.AnyEvent
+---@class (exact) redlock.NodeRefusedEvent: redlock.NodeEvent
 ---@field type "node_refused"
----@field node string  its address, without secrets
 ---@field code redlock.NodeCode  why
 ---@field message string  the code as a sentence
 
 ---A server has no vote for a while: it is new, may have forgotten locks, or its clock was stepped.
----@class (exact) redlock.NodeGuardedEvent: redlock.AnyEvent
+---@class (exact) redlock.NodeGuardedEvent: redlock.NodeEvent
 ---@field type "node_guarded"
----@field node string  its address, without secrets
 ---@field left? number  seconds; nil: the server is also down
 
 ---A server votes, or votes again.
----@class (exact) redlock.NodeAdmittedEvent: redlock.AnyEvent
+---@class (exact) redlock.NodeAdmittedEvent: redlock.NodeEvent
 ---@field type "node_admitted"
----@field node string  its address, without secrets
 
 ---A server's clock was stepped, so it has no vote for a while.
----@class (exact) redlock.NodeSuspectEvent: redlock.AnyEvent
+---@class (exact) redlock.NodeSuspectEvent: redlock.NodeEvent
 ---@field type "node_suspect"
----@field node string  its address, without secrets
 ---@field step number  seconds; positive: forward
 ---@field left number  seconds without a vote
 
@@ -270,9 +265,8 @@
 ---A server's fencing tokens go on from the servers' clocks, as a majority of the servers knows no
 ---earlier ones: the cluster is new, or a majority lost its memory. New tokens are larger, unless
 ---these clocks were set back.
----@class (exact) redlock.FenceSeededEvent: redlock.AnyEvent
+---@class (exact) redlock.FenceSeededEvent: redlock.NodeEvent
 ---@field type "fence_seeded"
----@field node string  its address, without secrets
 ---@field floor integer  new tokens are larger
 
 ---With the option `margin`: fewer servers than a majority plus the margin have confirmed a lock.
