@@ -71,13 +71,14 @@ local function unchecked(fn)
     return fn
 end
 
--- The names of a function's parameters.
-local function parameters(fn)
+-- The names of a function's parameters; colon: the first one is the object.
+local function parameters(fn, colon)
     fn = unchecked(fn)
     local info, names = debug.getinfo(fn, "u"), {}
     for i = 1, info.nparams do
         names[i] = debug.getlocal(fn, i)
     end
+    names[1] = colon and "self" or names[1]
     if info.isvararg then
         names[#names + 1] = "..."
     end
@@ -176,7 +177,7 @@ describe("the reference of", function()
                 if method.colon then
                     args = #method.args == 0 and "self" or "self, " .. args
                 end
-                local real = parameters(functions[method.name])
+                local real = parameters(functions[method.name], method.colon)
                 assert.equal(real, args, method.of .. ":" .. method.name)
                 local described = {}
                 for i, param in ipairs(method.params) do

@@ -1,12 +1,13 @@
 --- Clients: the connections to one set of servers, and everything held through them.
 --
--- This room is what redlock.new returns: the client, its events, what it sees of locks that others
--- hold (inspection), and using(). It may use all rooms from kinds/ down. What a server says is the
--- core's business, how a caller waits is the host's. types/client.lua documents the methods.
+-- This room is what redlock.new returns: the client, its events, and using(). It may use all rooms
+-- from kinds/ down. What a server says is the core's business, how a caller waits is the host's.
+-- types/client.lua documents the methods.
 
 local ffi = require "ffi"
 local bit = require "bit"
 local card = require "redlock.text.card"
+local census = require "redlock.inspect.census"
 local connecting = require "redlock.servers.connecting"
 local credentials = require "redlock.servers.credentials"
 local validate = require "redlock.runtime.validate"
@@ -24,7 +25,6 @@ local health = require "redlock.servers.health"
 local holds = require "redlock.lock.holds"
 local hooks = require "redlock.lock.hooks"
 local expiring_set = require "redlock.runtime.expiring_set"
-local inspection = require "redlock.client.inspection"
 local local_queue = require "redlock.lock.local_queue"
 local lock = require "redlock.lock.lock"
 local options = require "redlock.servers.options"
@@ -55,6 +55,8 @@ Client.__index = Client
 local LINGER = 0.05          -- seconds; LINGER_MS of the core, which continues with it
 local IMPORT = { owner = true, primitive = true }
 local INIT = { force = true }
+local NODE_COUNTERS = { "requests", "replies", "errors", "timeouts", "connects", "disconnects",
+    "in_flight", "owed" }
 
 local function default_host()
     return require(nginx and "redlock.host.nginx" or "redlock.host.plain")
@@ -247,11 +249,15 @@ function methods:getFencedLock(name, opts)
     return lock.new(self, fenced_lock, name, opts)
 end
 
-function methods:get(prim, name, opts)
+local function check_primitive(prim)
     if not primitive.is_primitive(prim) then
         validate.bad("primitive", "one made by redlock.primitive is needed, not " .. type(prim))
     end
-    return lock.new(self, prim, name, opts)
+    return prim
+end
+
+function methods:get(prim, name, opts)
+    return lock.new(self, check_primitive(prim), name, opts)
 end
 
 --- Who holds a name.
@@ -259,10 +265,7 @@ function methods:holder(name)
     return lock.new(self, plain_lock, name):holder()
 end
 
---- The names that a majority of the servers has.
-function methods:locks(pattern, opts)
-    return inspection.locks(self, pattern, opts)
-end
+methods.using = using.using
 
 --- Takes over a hold that another process gave away; `lost`: it ended on the way.
 function methods:import(text, opts)
@@ -271,16 +274,7 @@ function methods:import(text, opts)
         validate.bad("transfer", "what lock:export() returned is needed, not " .. type(text))
     end
     local prim = opts.primitive
-    local prims
-    if prim ~= nil then
-        if not primitive.is_primitive(prim) then
-            validate.bad("primitive", "one made by redlock.primitive is needed, not " .. type(prim))
-        end
-        prims = { [prim.name] = prim }
-    else
-        prims = family.kinds()
-        prims[plain_lock.name] = plain_lock
-    end
+    local prims = prim == nil and family.kinds() or { [check_primitive(prim).name] = prim }
     return transfer.import(self, prims, text, { owner = opts.owner })
 end
 
@@ -296,12 +290,6 @@ function methods:checkSequencer(text)
             or "a text that lock:sequencer() did not make")
     end
     return fenced_lock.is_current(lock.new(self, fenced_lock, seq.name), seq.token)
-end
-
---- Runs fn(lock) under the lock. The hold belongs to the running coroutine, also in nginx, where
--- other holds are the request's. Returns true also when fn has released the lock itself.
-function methods:using(name, opts, fn)
-    return using.using(self, name, opts, fn)
 end
 
 --- Releases all that the current owner holds.
@@ -326,12 +314,9 @@ function methods:releaseAll()
     return true
 end
 
+-- Begins a call that waits for the servers: see lock.open_to_wait.
 local function open_to_wait(self, what)
-    if not self.host.can_wait() then
-        return nil, errors.new("phase", what)
-    end
-    local ok, err = self:open()
-    return ok, err or errors.new("closed", what)
+    return lock.open_to_wait { client = self, describe = function() return what end }
 end
 
 --- Connects, and waits until a majority votes.
@@ -383,6 +368,16 @@ function methods:init(opts)
     return restart_guard.init(self, force)
 end
 
+--- The names that a majority of the servers has.
+function methods:locks(pattern, opts)
+    opts = census.options(pattern, opts)
+    local ok, err = open_to_wait(self, "locks")
+    if not ok then
+        return nil, err
+    end
+    return census.locks(self, opts)
+end
+
 --- Counters: see redlock.Stats. `forgone` counts leases whose clean-up was not pursued, as more
 -- than 131072 were owed at once: they end with their time.
 function methods:stats()
@@ -403,15 +398,10 @@ function methods:stats()
             node = self.options.nodes[i].label,
             ready = s.ready ~= 0,
             code = ffi.string(C.rl_code_name(s.code)),
-            requests = tonumber(s.requests),
-            replies = tonumber(s.replies),
-            errors = tonumber(s.errors),
-            timeouts = tonumber(s.timeouts),
-            connects = tonumber(s.connects),
-            disconnects = tonumber(s.disconnects),
-            in_flight = s.in_flight,
-            owed = s.owed,
         }
+        for _, field in ipairs(NODE_COUNTERS) do
+            stats.nodes[i][field] = tonumber(s[field])
+        end
     end
     return stats
 end

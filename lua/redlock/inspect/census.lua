@@ -10,6 +10,7 @@
 -- that lies cannot hide a name; it can never invent a holder, which needs q servers.
 
 local card = require "redlock.text.card"
+local errors = require "redlock.runtime.errors"
 local question = require "redlock.runtime.question"
 local ffi = require "ffi"
 local glob = require "redlock.text.glob"
@@ -18,6 +19,7 @@ local holders = require "redlock.inspect.holders"
 local limits = require "redlock.runtime.limits"
 local rounds = require "redlock.runtime.rounds"
 local script_text = require "redlock.runtime.script_text"
+local validate = require "redlock.runtime.validate"
 
 local ipairs, pairs, tonumber = ipairs, pairs, tonumber
 local format, match, sub = string.format, string.match, string.sub
@@ -37,6 +39,25 @@ local DIGITS = 8              -- for each reader or permit
 local KINDS = { l = "lock", f = "fenced lock", r = "readers", p = "permits", c = "latch",
     x = "foreign" }
 local SUFFIX = { p = "}:slots", c = "}:latch" }        -- of keys that are not the lock's own
+
+local OPTIONS = { foreign = true, limit = true, rate = true, within = true, pause = true }
+local RATE, LIMIT, WITHIN = 100000, 100000, 600
+local MAX_PATTERN = 1024
+
+--- Checks the arguments of client:locks.
+-- @return pattern, foreign, limit, rate (keys a second), pause (function(client, seconds)), within
+--   (seconds), for locks()
+function _M.options(pattern, opts)
+    opts = validate.options("options", opts, OPTIONS)
+    return {
+        pattern = pattern == nil and "*" or validate.name("pattern", pattern, MAX_PATTERN),
+        foreign = validate.flag("foreign", opts.foreign),
+        limit = opts.limit == nil and LIMIT or validate.integer("limit", opts.limit, 1, 1e9),
+        rate = opts.rate == nil and RATE or validate.integer("rate", opts.rate, 100, 1e9),
+        pause = opts.pause and validate.is_function("pause", opts.pause) or rounds.sleep,
+        within = opts.within == nil and WITHIN or validate.seconds("within", opts.within, 0),
+    }
+end
 
 -- ---- what a server says ------------------------------------------------------------
 
@@ -65,7 +86,6 @@ local function read(data, into, now)
     end
     return cursor, tonumber(long), n
 end
-_M.read = read
 
 -- ---- from server to server -----------------------------------------------------------
 
@@ -168,11 +188,10 @@ local function turn(client, list, args)
     return looked
 end
 
---- Reads the names of all servers. opts: pattern; foreign; rate: keys a second; within: seconds;
--- pause: function(client, seconds), or nil.
+-- Reads the names of all servers. opts: from options().
 -- @return a list of servers: each has rows if done, else failed = { node, code, message }; how many
 --   are done; how many are enough (N - q + 1)
-function _M.scan(client, opts)
+local function scan(client, opts)
     local servers = {}
     for place = 1, client.size do
         servers[place] = { place = place, label = client.options.nodes[place].label }
@@ -181,7 +200,6 @@ function _M.scan(client, opts)
     local prefix = client.options.prefix
     local args = { prefix, opts.foreign and "1" or "0",
         "*" .. glob.escaped(prefix .. glob.literal(opts.pattern)) .. "*" }
-    local pause = opts.pause or rounds.sleep
     local need, began, looked = client.size - client.quorum + 1, client.now(), 0
     local list, done = servers, 0
     while #list > 0 and not client.closed do
@@ -196,7 +214,7 @@ function _M.scan(client, opts)
             end
             break
         elseif #list > 0 and looked / opts.rate > spent then
-            pause(client, looked / opts.rate - spent)
+            opts.pause(client, looked / opts.rate - spent)
         end
     end
     return servers, done, need
@@ -264,9 +282,9 @@ local function key_of(client, entry)
     return suffix and "redlock:{" .. key .. suffix or key
 end
 
---- Asks all servers for at most 64 entries of read(). foreign: other libraries' values count.
--- @return entry -> as merge(); how many servers answered
-function _M.look(client, entries, foreign)
+-- Asks all servers for at most BATCH entries of read(). foreign: other libraries' values count.
+-- @return entry -> as merge()
+local function look(client, entries, foreign)
     local keys, asked = {}, {}
     for i, entry in ipairs(entries) do
         keys[i] = key_of(client, entry)
@@ -290,7 +308,7 @@ function _M.look(client, entries, foreign)
         end
         found[entry] = merge(sub(entry, 2), list, n, now)
     end
-    return found, #all
+    return found
 end
 
 -- The entries that `least` servers have, sorted by name.
@@ -312,9 +330,9 @@ local function seen_by(servers, least, pattern)
     return list
 end
 
---- The names that a majority has. Enough of `servers` are done; opts: as for scan(), and limit.
+-- The names that a majority has. Enough of `servers` are done.
 -- @return a list of rows, with long, more
-function _M.result(client, servers, opts)
+local function result(client, servers, opts)
     local whole, list, n, unsure = {}, { long = 0 }, client.size, {}
     local longs = {}
     for _, server in ipairs(servers) do
@@ -343,7 +361,7 @@ function _M.result(client, servers, opts)
             some[#some + 1] = unsure[i]
         end
         if not client.closed then
-            for entry, row in pairs(_M.look(client, some, opts.foreign)) do
+            for entry, row in pairs(look(client, some, opts.foreign)) do
                 found[entry] = row
             end
         end
@@ -354,6 +372,28 @@ function _M.result(client, servers, opts)
             break
         end
         list[#list + 1] = found[entry] or nil
+    end
+    return list
+end
+
+-- Why too few servers completed the scan.
+local function failure(client, servers)
+    if client.closed then
+        return errors.new("closed", "locks")
+    end
+    local rows = {}
+    for i, server in ipairs(servers) do
+        rows[i] = server.failed or { node = server.label, code = "ok", vote = 1, message = "yes" }
+    end
+    return errors.new("no_quorum", "the names of locks", rows)
+end
+
+--- See client:locks. opts: from options().
+function _M.locks(client, opts)
+    local servers, done, need = scan(client, opts)
+    local list = done >= need and not client.closed and result(client, servers, opts)
+    if not list or client.closed then
+        return nil, failure(client, servers)
     end
     return list
 end
