@@ -349,8 +349,11 @@ describe("metrics", function()
         l = c:getLock "u"
         assert(l:tryLock(5) and l:unlock())
         c:using("v", { traceparent = TRACE }, function() end)
+        l = c:getLock("w", { traceparent = TRACE })
+        assert(l:tryLockAsync(5):get() and l:unlockAsync():get())
         assert.same({ "acquired " .. TRACE, "contended " .. TRACE, "lost " .. TRACE,
-            "acquired nil", "released nil", "acquired " .. TRACE, "released " .. TRACE }, told)
+            "acquired nil", "released nil", "acquired " .. TRACE, "released " .. TRACE,
+            "acquired " .. TRACE, "released " .. TRACE }, told)
         c:close()
         for _, bad in ipairs { 1, "", "00-0-0-0", TRACE:upper(), TRACE .. "-x" } do
             assert.has_error(function() client:getLock("t", { traceparent = bad }) end)

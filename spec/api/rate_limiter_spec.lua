@@ -97,8 +97,9 @@ describe("a history of starts", function()
     end)
 
     it("shows if slots are let go", function()
-        local broken = { "kinds/rate_limiter.lua", "rounds.disown(hold.lease)",
-            "rounds.orphan(hold.lease)" }
+        local broken = { "kinds/rate_limiter.lua",
+            "closing.leave(permit, permit.owner, hold, self.period)",
+            "self.client.holds:remove(permit.owner, permit.id) rounds.orphan(hold.lease)" }
         torture.run { code = CODE, broken = { broken },
             enough = function(history) return wrong(history, 3, 0.5) end }
     end)

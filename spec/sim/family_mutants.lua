@@ -188,6 +188,7 @@ return {
         by = { "once in a period" } },
 
     { name = "a start is let go", file = "lua/redlock/kinds/rate_limiter.lua", family = "limiter",
-        from = "    rounds.disown(hold.lease)\n", to = "    rounds.orphan(hold.lease)\n",
+        from = "closing.leave(permit, permit.owner, hold, self.period)",
+        to = "self.client.holds:remove(permit.owner, permit.id) rounds.orphan(hold.lease)",
         by = { "starts in a period" } },
 }

@@ -4,13 +4,12 @@
 -- window of the period, less the drift of clocks, never has more starts than slots. A start counts
 -- from when it is granted.
 
+local closing = require "redlock.lock.closing"
 local future = require "redlock.lock.future"
 local lock = require "redlock.lock.lock"
 local options = require "redlock.servers.options"
 local printable = require("redlock.text.encoding").printable
-local question = require "redlock.runtime.question"
 local rounds = require "redlock.runtime.rounds"
-local ffi_values = require "redlock.runtime.ffi_values"
 local semaphore = require "redlock.kinds.semaphore"
 local validate = require "redlock.runtime.validate"
 
@@ -29,17 +28,11 @@ local function leave(self, permit)
     if self.period > longest then
         return permit:settle(self.period)
     end
-    local client, owner = self.client, lock.owner_of(permit)
-    local hold = lock.hold_of(permit, owner)
+    local hold = lock.hold_of(permit)
     if not hold then
         return lock.failure(permit, "closed")
     end
-    local args = { ffi_values.of(hold.lease), format("%d", rounds.to_ms(self.period)),
-        format("%.0f", rounds.token(hold.lease)), "1", "0", "" }
-    client.holds:remove(owner, permit.id)
-    rounds.disown(hold.lease)
-    question.say(client, { primitive = semaphore.permit, script = "settle",
-        keys = semaphore.permit.keys(client, permit.name), args = args })
+    closing.leave(permit, permit.owner, hold, self.period)
     return true
 end
 

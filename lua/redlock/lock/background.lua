@@ -5,20 +5,18 @@
 local acquire = require "redlock.lock.acquire"
 local closing = require "redlock.lock.closing"
 local future_of = require "redlock.lock.future"
+local hooks = require "redlock.lock.hooks"
 local lock = require "redlock.lock.lock"
 local rounds = require "redlock.runtime.rounds"
 
-local getmetatable, ipairs, setmetatable = getmetatable, ipairs, setmetatable
+local ipairs = ipairs
 local huge = math.huge
 
 local methods = lock.methods
 
 -- Runs a method in a coroutine, on the same lock for the same owner.
 local function start(self, method, ...)
-    local view = setmetatable({ client = self.client, primitive = self.primitive,
-        name = self.name, id = self.id, label = self.label, early = self.early,
-        owner = lock.owner_of(self) }, getmetatable(self))
-    return future_of.start(self.client, method, view, ...)
+    return future_of.start(self.client, method, hooks.copy(self, lock.owner_of(self)), ...)
 end
 
 -- ---- without a coroutine, as long as nothing goes wrong ---------------------------------

@@ -4,26 +4,17 @@
 -- keeps its hold. So a callback refers weakly to a lock with an owner of its own, and has a copy
 -- of the lock without the owner.
 
+local copy = require("redlock.lock.hooks").copy
 local errors = require "redlock.runtime.errors"
 local rounds = require "redlock.runtime.rounds"
 
-local getmetatable, ipairs, pairs, pcall, setmetatable =
-    getmetatable, ipairs, pairs, pcall, setmetatable
+local ipairs, pairs, pcall, setmetatable = ipairs, pairs, pcall, setmetatable
 local huge, max, min = math.huge, math.max, math.min
 
 local _M = {}
 
 local WEAK = { __mode = "v" }
 local SAME = 0.05             -- seconds: closer ends of a lease count as one
-
-local function copy(lock, owner)
-    local its = {}
-    for name, value in pairs(lock) do
-        its[name] = value
-    end
-    its.owner = owner
-    return setmetatable(its, getmetatable(lock))
-end
 
 --- Makes a callback for call(): fn gets the lock, and the arguments of call(). event: its name for
 -- users, like "onLost"; named: whether the lock must name its owner, because fn runs in another

@@ -97,43 +97,68 @@ local function failure(lock, list)
     return errors.new(code or code == nil and "unknown" or "expired", lock)
 end
 
--- ARGV of settle, like those of the other scripts of a lease.
-local function args_of(lock, hold, value, seconds)
-    local args = { value, format("%d", rounds.to_ms(seconds)) }
-    if lock.primitive.vote ~= "yes" then
+-- The question that gives the keys of a hold an end of their own, `seconds` from now. keep: whether
+-- the hold continues; else it has ended, once the primitive's functions have returned, which may
+-- raise.
+local function settling(lock, owner, hold, seconds, keep)
+    local client, prim = lock.client, lock.primitive
+    local args = { ffi_values.of(hold.lease), format("%d", rounds.to_ms(seconds)) }
+    if prim.vote ~= "yes" then
         args[3] = format("%.0f", rounds.token(hold.lease) or 0)
     end
-    for _, arg in ipairs(lock.primitive.args(lock, { n = 0 })) do
+    for _, arg in ipairs(prim.args(lock, { n = 0 })) do
         args[#args + 1] = arg
     end
-    return args
-end
-
---- Gives the keys of a hold an end of their own, `seconds` from now, sooner or later than before.
--- keep: whether the hold continues; else it ends, whatever the outcome.
--- @return true (unconfirmed, where the caller cannot wait); or nil and an error: expired, held,
---   unknown (no majority answered: the keys end with the lease, or after `seconds`), closed
-function _M.settle(lock, owner, hold, seconds, keep)
-    local client, prim = lock.client, lock.primitive
+    args[#args + 1] = keep and "" or "closed"
     local q = { subject = lock, primitive = prim, script = "settle",
-        keys = prim.keys(client, lock.name),
-        args = args_of(lock, hold, ffi_values.of(hold.lease), seconds) }
-    q.args[#q.args + 1] = keep and "" or "closed"
-    if not keep then         -- once the primitive's functions have returned, which may raise
+        keys = prim.keys(client, lock.name), args = args }
+    if not keep then
         client.holds:remove(owner, lock.id)
         rounds.disown(hold.lease)
     end
-    if not client.host.can_wait() then
-        question.say(client, q)
-        return true
-    end
-    local said, err = question.ask(client, q)
+    return q
+end
+
+-- @return as settle(), of a question from settling()
+local function confirm(lock, q)
+    local said, err = question.ask(lock.client, q)
     if not said then
         return nil, err.code == "no_quorum" and errors.new("unknown", lock, err.nodes) or err
-    elseif answers.yes(said) >= client.quorum then
+    elseif answers.yes(said) >= lock.client.quorum then
         return true
     end
     return nil, failure(lock, said)
+end
+
+--- Ends a hold and leaves its keys for `seconds`, and waits for nothing.
+function _M.leave(lock, owner, hold, seconds)
+    question.say(lock.client, settling(lock, owner, hold, seconds))
+end
+
+--- Gives the keys of a hold an end of their own, `seconds` from now, sooner or later than before.
+-- keep: whether the hold continues; else this is the last unlock, whatever the outcome.
+-- @return true (unconfirmed, where the caller cannot wait); or nil and an error: expired, held,
+--   unknown (no majority answered: the keys end with the lease, or after `seconds`), closed,
+--   unsupported
+function _M.settle(lock, owner, hold, seconds, keep)
+    local client = lock.client
+    if not lock.primitive.settle_script then
+        return nil, errors.new("unsupported", lock)
+    end
+    local now, ok, err = client.now(), true, nil
+    local ends = now + rounds.remaining(hold.lease)
+    hold.seen = now
+    local q = settling(lock, owner, hold, seconds, keep)
+    if client.host.can_wait() then
+        ok, err = confirm(lock, q)
+    else
+        question.say(client, q)
+    end
+    if keep then
+        return ok, err
+    end
+    hold.ends = ends
+    return _M.done(lock, hold, ok, ok and 0 or err, false)
 end
 
 return _M

@@ -88,8 +88,9 @@ end
 
 --- Notes that a lock was released.
 -- @param lock  a lock object
--- @param told  how many connections got the message; nil: not known yet
--- @param hold  what was released; nil: the name stays closed
+-- @param told  how many connections got the message; 0: none, or the name stays closed; nil: not
+--   known yet
+-- @param hold  what was released
 function _M.released(lock, told, hold)
     local client = lock.client
     local queue = client.queues[lock.id]
@@ -97,7 +98,7 @@ function _M.released(lock, told, hold)
     -- its calls would be first.
     local own = queue and queue.watching > 0 and 1 or 0
     local others = told and told - own or queue and 1 or 0
-    if hold and others > 0 and not hold.followed then
+    if others > 0 and not hold.followed then
         local turns = queue and 0 or others * (client.now() - _M.run_since(hold))
         yield_to(lock, others, min(max(turns, YIELD), RUN))
     end

@@ -6,7 +6,8 @@ local errors = require "redlock.runtime.errors"
 local ffi_values = require "redlock.runtime.ffi_values"
 local rounds = require "redlock.runtime.rounds"
 
-local getmetatable, pcall, setmetatable, type = getmetatable, pcall, setmetatable, type
+local getmetatable, pairs, pcall, setmetatable, type =
+    getmetatable, pairs, pcall, setmetatable, type
 local huge, max = math.huge, math.max
 
 local _M = {}
@@ -25,10 +26,14 @@ function _M.begin()
     return setmetatable({ n = 0 }, Wait)
 end
 
---- A lock object without its owner, for gave_up() after the owner was killed.
-function _M.view(lock)
-    return setmetatable({ client = lock.client, primitive = lock.primitive, name = lock.name,
-        id = lock.id, label = lock.label }, getmetatable(lock))
+--- @return a lock object like this one, for another owner; nil: none, as after the owner's death
+function _M.copy(lock, owner)
+    local its = {}
+    for name, value in pairs(lock) do
+        its[name] = value
+    end
+    its.owner = owner
+    return setmetatable(its, getmetatable(lock))
 end
 
 --- @return the call's wait, brought up to date for an attempt

@@ -30,7 +30,7 @@ function _M.place(lock, lease, ends, wait)
     local client = lock.client
     return setmetatable({ client = client, id = lock.id, queue = nil, behind = client.waiting,
         primitive = lock.primitive, lease = lease, label = lock.label, ends = ends, wait = wait,
-        lock = wait and hooks.view(lock) }, Place)
+        lock = wait and hooks.copy(lock) }, Place)
 end
 
 -- A lease that has lost less than this share, and the drift, passes on as it is.

@@ -291,32 +291,6 @@ end
 
 -- ---- release ---------------------------------------------------------------------
 
--- Makes the keys stay for `seconds`.
--- @param keep  whether the owner continues to hold it; else this is the last unlock
-local function settle(self, owner, hold, seconds, keep)
-    local client = self.client
-    if not self.primitive.settle_script then
-        return failure(self, "unsupported")
-    end
-    local now = client.now()
-    local ends = now + rounds.remaining(hold.lease)
-    hold.seen = now
-    local ok, err = closing.settle(self, owner, hold, seconds, keep)
-    if keep then
-        return ok, err
-    end
-    handover.released(self, 0)
-    outcomes.released(client, hold, err)
-    if ok then
-        return true
-    end
-    if err.code == "expired" or err.code == "held" then
-        client.holds:lose(hold, closing.reason(err, client.now() < ends), false)
-        errors.because(err, self, hold.lost)
-    end
-    return nil, err
-end
-
 --- Leaves it once; the last leave releases it, or passes it on. Only that asks the servers.
 function Lock:unlock(opts)
     local client, owner = self.client, owner_of(self)
@@ -337,7 +311,7 @@ function Lock:unlock(opts)
     end
     local left = closed_for and closing.left(self, hold, closed_for) or 0
     if left > 0 and rounds.remaining(hold.lease) > 0 then
-        return settle(self, owner, hold, left)
+        return closing.settle(self, owner, hold, left)
     end
     if handover.pass(self, hold) then
         client.holds:remove(owner, self.id)
@@ -370,7 +344,7 @@ function Lock:settle(seconds, opts)
     if not hold then
         return nil, err
     end
-    return settle(self, owner, hold, seconds, keep)
+    return closing.settle(self, owner, hold, seconds, keep)
 end
 
 -- ---- holding ---------------------------------------------------------------------

@@ -34,7 +34,7 @@ Alone.__index = Alone
 local function stand_alone(call)
     local lock, client = call.lock, call.lock.client
     client.waiting = client.waiting + 1
-    local alone = setmetatable({ lock = hooks.view(lock), wait = call.wait, gone = false }, Alone)
+    local alone = setmetatable({ lock = hooks.copy(lock), wait = call.wait, gone = false }, Alone)
     client.alone[alone] = true
     return alone
 end
