@@ -447,7 +447,7 @@ describe("a history of readers and writers", function()
         ["readers did not look for a writer"] = { "scripts/rw/read_acquire.lua",
             "if kind == 'none' or kind == 'zset' then",
             "if kind == 'string' then call('del', KEYS[1]) kind = 'none' end if true then" },
-        ["writers did not look for readers"] = { "scripts/rw/write_acquire.lua",
+        ["writers did not look for readers"] = { "scripts/lock/acquire.lua",
             "if redis.call(", "if redis.call('type', KEYS[1]).ok == 'zset' then "
             .. "redis.call('del', KEYS[1]) end if redis.call(" },
         ["the key ended with its first reader"] = { "scripts/rw/readers.lua",

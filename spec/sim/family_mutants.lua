@@ -58,7 +58,7 @@ return {
         to = "if kind == 'string' then call('del', KEYS[1]) kind = 'none' end\nif true then",
         by = { "who excludes whom", "only one's own" } },
 
-    { name = "a writer ignores readers", file = SCRIPTS .. "rw/write_acquire.lua", family = "rw",
+    { name = "a writer ignores readers", file = SCRIPTS .. "lock/acquire.lua", family = "rw",
         from = "if redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then",
         to = "if redis.call('type', KEYS[1]).ok == 'zset' then redis.call('del', KEYS[1]) end\n"
             .. "if redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then",
@@ -74,12 +74,12 @@ return {
         from = "    call('zremrangebyscore', KEYS[1], '-inf', now)\n", to = "",
         by = { "the readers' key" } },
 
-    { name = "a grant opens the door", file = SCRIPTS .. "rw/write_acquire.lua", family = "rw",
-        from = "    return 1                 -- the door",
-        to = "    redis.call('del', KEYS[2])\n    return 1                 -- the door",
+    { name = "a grant opens the door", file = SCRIPTS .. "lock/acquire.lua", family = "rw",
+        from = "    return 1\n",
+        to = "    if KEYS[2] then redis.call('del', KEYS[2]) end\n    return 1\n",
         by = { "the door" } },
 
-    { name = "no door", file = SCRIPTS .. "rw/write_acquire.lua", family = "rw",
+    { name = "no door", file = SCRIPTS .. "rw/shut.lua", family = "rw",
         from = "    redis.call('set', KEYS[2], '', 'PX', ARGV[3])\n", to = "",
         by = { "the door" } },
 
@@ -92,8 +92,8 @@ return {
         from = "if value == ARGV[3] then", to = "if value == ARGV[3] or kind == 'none' then",
         by = { "only one's own" } },
 
-    { name = "a release leaves the door closed", file = SCRIPTS .. "rw/write_release.lua",
-        family = "rw", from = "redis.call('del', KEYS[2])\n", to = "", by = { "the door" } },
+    { name = "a release leaves the door closed", file = SCRIPTS .. "rw/leave.lua",
+        family = "rw", from = "if ARGV[2] ~= '0' and", to = "if false and", by = { "the door" } },
 
     -- ---- writers with tokens ----
 
@@ -101,7 +101,8 @@ return {
         family = "tokens", from = "if keep ~= '0' and", to = "if false and", by = { "the door" } },
 
     { name = "a writer with a token leaves it closed", file = SCRIPTS .. "rw/leave.lua",
-        family = "tokens", from = "    redis.call('del', door)\n", to = "", by = { "the door" } },
+        family = "tokens", from = "if ARGV[2] ~= '0' and", to = "if false and",
+        by = { "the door" } },
 
     { name = "readers are in the way of a token", file = SCRIPTS .. "fenced/acquire.lua",
         family = "tokens", from = "if call('set', KEYS[1], ARGV[1], 'PX', ARGV[2], 'NX') then",

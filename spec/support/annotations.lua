@@ -6,8 +6,8 @@
 --   class  { name, kind = "class", text, examples, parents, exact, fields, methods, file }
 --   alias  { name, kind = "alias", text, examples, values = { { type, text } }, file }
 --   field  { name, type, optional, text }
---   method { name, of, colon, args, params = fields, returns = fields, text, examples, as }; as: the
---          method that it refers to for all else: it is a field "name fun(self, ...): type  `as` ..."
+--   method { name, of, colon, args, params = fields, returns = fields, text, examples, as }
+--          as: the method that it does the work of: a field "name fun(self, ...): type  `as`"
 local _M = {}
 
 local function trim(s)

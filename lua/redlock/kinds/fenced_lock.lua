@@ -51,7 +51,7 @@ end
 
 local fenced = primitive.new {
     name = "fenced lock",
-    rivals = true,
+    like = plain_lock,
     vote = "largest",
     knows_run = true,
     acquire = script("fenced.counter", "fenced.voting", "fenced.acquire", "lock.shape",
@@ -61,9 +61,6 @@ local fenced = primitive.new {
     heal = script("fenced.counter", "fenced.counted", "fenced.heal"),
     release = script("fenced.let_go", "fenced.counter", "fenced.release"),
     import = script("fenced.replaced", "fenced.counter", "fenced.voting", "fenced.import"),
-    peek = plain_lock.peek_script,
-    force = plain_lock.force_script,
-    settle = plain_lock.settle_script,
     asks = {
         current = { script "fenced.current" },
         look = { script "election.look" },
@@ -71,7 +68,6 @@ local fenced = primitive.new {
     },
     keys = keys,
     args = args,
-    channel = primitive.channel,
     methods = methods,
 }
 

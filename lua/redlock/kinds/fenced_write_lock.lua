@@ -24,7 +24,7 @@ end
 
 local fenced = primitive.new {
     name = "fenced write lock",
-    rivals = true,
+    like = writing,
     vote = "largest",
     knows_run = true,
     waits = true,
@@ -36,15 +36,11 @@ local fenced = primitive.new {
     release = script("rw.door", "rw.leave", "fenced.let_go", "fenced.counter", "fenced.release"),
     import = script("fenced.replaced", "rw.door", "fenced.counter", "fenced.voting",
         "fenced.import"),
-    peek = writing.peek_script,
-    force = writing.force_script,
-    settle = writing.settle_script,
     asks = {
         open = { script "rw.open" },
     },
     keys = fenced_lock.keys,
     args = args,
-    channel = primitive.channel,
     gave_up = function(view)
         question.say(view.client, { primitive = view.primitive, script = "open",
             keys = writing.keys(view.client, view.name) })

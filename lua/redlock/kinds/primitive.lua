@@ -44,6 +44,7 @@ end
 -- Further fields, for the library's own kinds:
 --   knows_run  true: its scripts get the server's run_id, and its acquire and import check the
 --              restart guard's marker themselves (rl_primitive)
+--   like       the primitive that has the scripts, channel and rivals which are not given
 --   rivals     true: other kinds of locks exclude this one under the same name
 --   waits      true: its args and channel need the wait (hooks.lua)
 --   names      function(name): the list of names that a name stands for; nil: not a valid name
@@ -52,7 +53,7 @@ end
 --   extend_many  a script that extends many of them at once (rl_primitive)
 --   places     true: waiters of the local queue have places in the servers' queue, too
 --   everywhere  true: attempts of waiters go to all servers, also after split votes
-local OWN = { knows_run = true, rivals = true, waits = true, names = true,
+local OWN = { knows_run = true, like = true, rivals = true, waits = true, names = true,
     within = true, places = true, everywhere = true, unlabelled = true, extend_many = true }
 for field in pairs(FIELDS) do
     OWN[field] = true
@@ -152,12 +153,13 @@ local function named(what, fn)
 end
 
 -- @param read  script_in(); for the library's own primitives as_it_is(), as specs compile those
-local function read_scripts(self, def, read)
+local function read_scripts(self, def, like, read)
     for _, scripts in ipairs { OF_A_LEASE, QUESTIONS } do
         for _, name in ipairs(scripts) do
-            local optional = name ~= "acquire" and name ~= "release"
+            local field, optional = name .. "_script", name ~= "acquire" and name ~= "release"
+            self[field] = like[field]
             if not (optional and def[name] == nil) then
-                self[name .. "_script"] = read("primitive." .. name, def[name])
+                self[field] = read("primitive." .. name, def[name])
             end
         end
     end
@@ -197,9 +199,10 @@ end
 
 local function make(def, read)
     validate.name("primitive.name", def.name, 64)
-    local self = setmetatable({ name = def.name, questions = {}, asks = {},
-        methods = {} }, Primitive)
-    read_scripts(self, def, read)
+    local like = def.like or {}
+    local self = setmetatable({ name = def.name, questions = {}, asks = {}, methods = {},
+        channel = like.channel }, Primitive)
+    read_scripts(self, def, like, read)
     read_rule(self, def)
     for _, fields in ipairs { FUNCTIONS, HOOKS, { "names" } } do
         for _, field in ipairs(fields) do
@@ -217,7 +220,8 @@ local function make(def, read)
     self.everywhere, self.within, self.places = def.everywhere, def.within, def.places
     self.extend_many = def.extend_many
     self.labelled = not def.unlabelled
-    self.knows_run, self.rivals = def.knows_run, def.rivals and rivals_of(def.name) or NOTHING
+    self.knows_run = def.knows_run
+    self.rivals = (def.rivals or def.like) and rivals_of(def.name) or NOTHING
     self.keys, self.args = def.keys or default_keys, def.args or default_args
     self.waits = def.waits or def.refused ~= nil or def.granted ~= nil or def.gave_up ~= nil
     return self

@@ -178,20 +178,16 @@ end
 
 writing = primitive.new {
     name = "write lock",
-    rivals = true,
+    like = plain_lock,
     waits = true,
-    acquire = script("rw.write_acquire", "lock.shape", "lock.refused"),
-    extend = plain_lock.extend_script,
+    acquire = script("lock.acquire", "rw.shut", "lock.shape", "lock.refused"),
     heal = plain_lock.acquire_script,
-    release = script("rw.write_release", "lock.shape", "lock.not_ours"),
-    import = plain_lock.import_script,
-    peek = script("lock.shape", "lock.only_lock", "rw.write_peek"),
+    release = script("rw.leave", "lock.release", "lock.shape", "lock.not_ours"),
+    peek = script("lock.shape", "lock.only_lock", "rw.only_writer", "lock.peek"),
     force = script("lock.shape", "lock.only_lock", "rw.only_writer", "lock.force"),
-    settle = plain_lock.settle_script,
     asks = { open = { script "rw.open" } },
     keys = keys,
     args = door,
-    channel = primitive.channel,
     gave_up = function(view)
         question.say(view.client, { primitive = view.primitive, script = "open",
             keys = keys(view.client, view.name) })

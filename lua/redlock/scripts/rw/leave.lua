@@ -1,4 +1,5 @@
--- After door.lua, before fenced/let_go.lua: opens the door, unless this undoes a failed attempt.
+-- Before lock/release.lua or fenced/let_go.lua: opens the door, unless this undoes an attempt that
+-- failed.
 if ARGV[2] ~= '0' and redis.pcall('get', KEYS[1]) == ARGV[1] then
-    redis.call('del', door)
+    redis.call('del', 'redlock:{' .. KEYS[1] .. '}:door')
 end
