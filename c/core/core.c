@@ -185,7 +185,7 @@ static void core_ready(struct core *core, int i, int64_t now_ms)
     }
 }
 
-/* The same, for the reason in the node's code and text. */
+/* Gives up a connection, for the reason in the node's code and text. */
 static void core_drop(struct core *core, int i, int64_t now_ms)
 {
     char text[RL_TEXT_MAX];
