@@ -30,8 +30,6 @@ STATUSES
   # restart the next
   systemctl restart redis && redlock check --wait]]
 
-local FAILED = 125
-
 local STATUS = { ok = 0, warning = 1, error = 2 }
 
 --- Runs the verb.
@@ -50,10 +48,8 @@ function _M.main(given, names)
     client:close()
     if signo then
         return 128 + signo
-    elseif not found then
-        report.note(report.error(err))
-        return FAILED
     end
+    report.need(found, err)
     print(given["--json"] and json.encode { source = found.source, verdict = found.verdict,
         summary = found.summary, quorum = found.quorum, voting = found.voting,
         findings = found.findings, nodes = { unpack(found) } } or tostring(found))

@@ -1,12 +1,12 @@
 --- redlock dev [N]: starts disposable servers.
 
-local core = require "redlock.runtime.ffi"
 local args = require "redlock.cli.args"
 local json = require "redlock.text.json"
 local nonce = require("redlock.runtime.ffi_values").nonce
 local process = require "redlock.cli.process"
 local report = require "redlock.cli.report"
 local redlock = require "redlock"
+local stay = require "redlock.cli.stay"
 
 local _M = { usage = "dev [N]", summary = "run N throw-away servers (3) until Ctrl-C",
     flags = { { "--server", "PROGRAM",
@@ -30,13 +30,6 @@ STATUSES
 
 local UP_WITHIN = 10          -- seconds for a server to answer
 local ATTEMPTS = 5            -- as another program may take the free port first
-
-local ENDING = { [process.INT] = true, [process.TERM] = true, [process.HUP] = true,
-    [process.QUIT] = true }
-
-local function now()
-    return tonumber(core.load().rl_now_ms()) / 1000
-end
 
 local SETTINGS, SERVER = "/redlock.conf", "/redis.conf"
 
@@ -75,7 +68,7 @@ end
 -- Waits until a server answers.
 -- @return true; or false and its exit status
 local function wait_for(server)
-    local finish = now() + UP_WITHIN
+    local finish = process.now() + UP_WITHIN
     repeat
         local status = process.reap(server.pid)
         if status then
@@ -83,11 +76,11 @@ local function wait_for(server)
         elseif answers(server.uri) then
             return true
         end
-        local signo = process.signal(0.02)
-        if ENDING[signo] then
+        local signo = stay.pause(0.02)
+        if signo then
             error({ status = 128 + signo }, 0)         -- the servers die with this process
         end
-    until now() > finish
+    until process.now() > finish
     return false, 0
 end
 
@@ -145,11 +138,8 @@ end
 -- Lets new servers vote at once: nobody has held a lock on them.
 local function admit(uris)
     local client = redlock.new { nodes = uris, timeout = UP_WITHIN, connect_timeout = UP_WITHIN }
-    local ok, err = client:init { force = true }     -- nobody knows these servers
+    report.need(client:init { force = true })        -- nobody knows these servers
     client:close()
-    if not ok then
-        args.fail(report.error(err))
-    end
 end
 
 -- Runs n servers until a signal.
@@ -171,7 +161,7 @@ local function run(n, folder, given)
                 report.note(s.label, " has ended")
             end
         end
-    until ENDING[signo]
+    until stay.ENDING[signo]
     stop(servers)
     return 0
 end

@@ -27,23 +27,15 @@ FLAGS
 
 STATUSES]]
 
-local FAILED = 125
-
 --- Runs the verb.
 function _M.main(given, names)
     if #names > 0 then
         args.fail "init takes no names"
     end
     local client = config.client(given)
-    local ok, err = client:open()
-    if ok then
-        ok, err = restart_guard.init(client, given["--force"], report.note)
-    end
+    report.need(client:open())
+    report.need(restart_guard.init(client, given["--force"], report.note))
     client:close()
-    if not ok then
-        report.note(report.error(err))
-        return FAILED
-    end
     print(given["--json"] and json.encode { admitted = true } or "the servers may vote")
     return 0
 end

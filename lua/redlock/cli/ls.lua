@@ -31,8 +31,6 @@ STATUSES
 
   redlock ls 'deploy:*']]
 
-local FAILED = 125
-
 local function show(list)
     if #list > 0 then
         print(report.locks(list, terminal.width()))
@@ -52,12 +50,9 @@ function _M.main(given, names)
     end
     local client = config.client(given)
     config.connect(client)
-    local list, err = client:locks(names[1], { foreign = given["--foreign"] })
+    local list = report.need(client:locks(names[1], { foreign = given["--foreign"] }))
     client:close()
-    if not list then
-        report.note(report.error(err))
-        return FAILED
-    elseif given["--json"] then
+    if given["--json"] then
         print(json.encode { locks = list[1] and list or {}, more = list.more == true,
             long = list.long })
     else

@@ -1,5 +1,6 @@
 --- The command's output: aligned rows, and errors with their remedies.
 
+local args = require "redlock.cli.args"
 local encoding = require "redlock.text.encoding"
 local json = require "redlock.text.json"
 local node_codes = require "redlock.runtime.node_codes"
@@ -60,13 +61,9 @@ function _M.leader(leader)
         leader.term) or nil
 end
 
-local function width(text)
-    return #text:gsub("[\128-\191]", "")
-end
-
 --- A text, cut to `most` characters; in_middle: keeps its end, too.
 function _M.cut(text, most, in_middle)
-    if width(text) <= most then
+    if encoding.width(text) <= most then
         return text
     end
     local characters = {}
@@ -78,31 +75,9 @@ function _M.cut(text, most, in_middle)
         .. table.concat(characters, "", #characters - (most - 3 - head) + 1) or "")
 end
 
--- @return the width of each column of rows; and of all of them with the spaces before each
-local function measure(rows)
-    local widths, all = {}, 0
-    for _, row in ipairs(rows) do
-        for i = 1, #row do
-            widths[i] = math.max(widths[i] or 0, width(row[i]))
-        end
-    end
-    for _, n in ipairs(widths) do
-        all = all + 2 + n
-    end
-    return widths, all
-end
-
 --- Rows of texts as lines with columns, each after two spaces.
 function _M.columns(rows)
-    local widths, lines = measure(rows), {}
-    for k, row in ipairs(rows) do
-        local cells = {}
-        for i, cell in ipairs(row) do
-            cells[i] = i < #row and cell .. (" "):rep(widths[i] - width(cell)) or cell
-        end
-        lines[k] = ("  " .. table.concat(cells, "  ")):gsub("%s+$", "")
-    end
-    return table.concat(lines, "\n")
+    return "  " .. table.concat(encoding.columns(rows), "\n  ")
 end
 
 local NAME, HOLDER, TOKEN = 1, 3, 7       -- the places of these columns
@@ -112,7 +87,10 @@ local SHORT = 16                          -- characters that stay of a name, at 
 -- names.
 -- @return the rows; and the holders, if they are no column
 local function fit(rows, columns)
-    local widths, all = measure(rows)
+    local widths, all = encoding.widths(rows), 0
+    for _, n in ipairs(widths) do
+        all = all + 2 + n
+    end
     if all <= columns then
         return rows, {}
     end
@@ -173,6 +151,15 @@ function _M.error(err)
         lines[3] = table.concat(remedies, "\n")
     end
     return table.concat(lines, "\n")
+end
+
+--- Ends the command with an error of the library.
+-- @return what it was given, unless that is nil and an error
+function _M.need(value, err)
+    if value == nil then
+        args.fail(_M.error(err))
+    end
+    return value
 end
 
 --- Says that a name with characters of patterns is one name.

@@ -188,11 +188,7 @@ local NOTHING = { readers = {}, permits = {}, queue = {} }
 function _M.main(given, names)
     local name = args.name(names, "status")
     local client = config.client(given)
-    local ok, err = client:open()
-    if not ok then
-        report.note(report.error(err))
-        return FAILED
-    end
+    report.need(client:open())
     local rows, silent = ask(client, name)
     local found = detail.of(client, name, silent)
     local seen, known = summary(rows), found or {}

@@ -9,7 +9,8 @@ local _M = {}
 
 local PAUSE = 0.5             -- seconds between two checks of the servers
 
-local ENDING = { [process.INT] = true, [process.TERM] = true, [process.HUP] = true,
+--- Signals that end a command.
+_M.ENDING = { [process.INT] = true, [process.TERM] = true, [process.HUP] = true,
     [process.QUIT] = true }
 
 --- Sleeps. Call process.catch() first.
@@ -19,7 +20,7 @@ function _M.pause(seconds)
     local ends = process.now() + seconds
     repeat
         local signo = process.signal(math.max(ends - process.now(), 0))
-        if ENDING[signo or 0] then
+        if _M.ENDING[signo or 0] then
             return signo
         end
     until not signo
@@ -47,18 +48,12 @@ local function awaited(rows)
     return #list > 0 and table.concat(list, ", ") or nil
 end
 
---- Waits until all servers vote, or one of them needs help. Reports what it waits for.
--- @param client  of the servers
--- @param act     nil, or function(): called before each check
--- @return the last report of client:check(); or nil and an error; or nil and the number of the
---   signal that ended the wait
-function _M.until_all_vote(client, act)
+-- Waits until all servers vote, or one of them needs help. Reports what it waits for.
+-- @return as until_ready()
+local function until_all_vote(client)
     local told
     process.catch()
     while true do
-        if act then
-            act()
-        end
         local found, err = client:check()
         local list = found and awaited(found)
         if not list then
@@ -85,11 +80,11 @@ local function lacks_floors(rows)
 end
 
 --- Waits until all servers vote and know the floors of fencing tokens, which the others teach them.
--- @param client  of the servers
--- @return what until_all_vote() returns
+-- @return the last report of client:check(); or nil and an error; or nil, nil and the number of the
+--   signal that ended the wait
 function _M.until_ready(client)
     while true do
-        local found, err, signo = _M.until_all_vote(client)
+        local found, err, signo = until_all_vote(client)
         if not found or not lacks_floors(found) then
             return found, err, signo
         end

@@ -24,7 +24,7 @@ STATUSES
 
   redlock status deploy:web && redlock unlock --force deploy:web]]
 
-local FREE, FAILED = 3, 125
+local FREE = 3
 
 --- Runs the verb.
 function _M.main(given, names)
@@ -36,16 +36,10 @@ function _M.main(given, names)
     end
     local client = config.client(given)
     config.connect(client)           -- to reach all servers, not just a majority
-    local opened, err = client:getLock(name):forceUnlock()
-    if opened ~= nil then
-        local permits, latch = semaphore.open(client, name), client:getCountDownLatch(name):delete()
-        opened = opened or permits or latch or false
-    end
+    local opened = report.need(client:getLock(name):forceUnlock())
+    local permits, latch = semaphore.open(client, name), client:getCountDownLatch(name):delete()
+    opened = opened or permits or latch or false
     client:close()
-    if opened == nil then
-        report.note(report.error(err))
-        return FAILED
-    end
     if not opened then
         report.no_pattern(name)
     end

@@ -27,7 +27,7 @@ STATUSES
 
   redlock wait deploy:web --wait 600 && ./report]]
 
-local HELD, FAILED = 124, 125
+local HELD = 124
 local PAUSE, PATIENCE = 0.2, 10      -- seconds
 
 -- Waits until the name may be free, or a signal may have come.
@@ -60,8 +60,7 @@ function _M.main(given, names)
             answered = now()
             status = now() >= ends and HELD
         elseif now() - answered >= PATIENCE or err.code ~= "no_quorum" then
-            report.note(report.error(err))
-            status = FAILED
+            report.need(nil, err)
         end
         if not status then
             local left = holder and holder.remaining + 0.005 or PAUSE

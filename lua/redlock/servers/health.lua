@@ -2,17 +2,17 @@
 -- client:check(), and for events that warn.
 
 local ffi = require "ffi"
-local duration = require("redlock.text.encoding").duration
+local encoding = require "redlock.text.encoding"
 local errors = require "redlock.runtime.errors"
 local node_codes = require "redlock.runtime.node_codes"
 local quorum = require("redlock.runtime.limits").quorum
 local rounds = require "redlock.runtime.rounds"
 
 local ipairs, setmetatable, tonumber = ipairs, setmetatable, tonumber
-local char, format, rep = string.char, string.format, string.rep
+local char, format = string.char, string.format
 local concat, insert = table.concat, table.insert
 local max, abs, ceil = math.max, math.abs, math.ceil
-local ffi_string = ffi.string
+local ffi_string, duration = ffi.string, encoding.duration
 
 local _M = {}
 
@@ -344,23 +344,13 @@ local Report = {}
 
 --- A table with two lines for each node, then what to do.
 function Report:__tostring()
-    local lines, widths = { TITLES[1], TITLES[2] }, { {}, {} }
+    local first, second, out = { TITLES[1] }, { TITLES[2] }, {}
     for i, row in ipairs(self) do
-        lines[2 * i + 1], lines[2 * i + 2] = cells(row)
+        first[i + 1], second[i + 1] = cells(row)
     end
-    for k, line in ipairs(lines) do
-        local of = widths[k % 2 + 1]
-        for c, cell in ipairs(line) do
-            of[c] = max(of[c] or 0, #cell)
-        end
-    end
-    local out = {}
-    for k, line in ipairs(lines) do
-        local padded = {}
-        for c, cell in ipairs(line) do
-            padded[c] = cell .. rep(" ", widths[k % 2 + 1][c] - #cell)
-        end
-        out[k] = (concat(padded, "  "):gsub("%s+$", ""))
+    first, second = encoding.columns(first), encoding.columns(second)
+    for i, line in ipairs(first) do
+        out[2 * i - 1], out[2 * i] = line, second[i]
     end
     for _, row in ipairs(self) do
         if row.remedy then

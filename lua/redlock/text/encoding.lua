@@ -1,12 +1,13 @@
---- Texts: bytes written in printable characters, times for people, and the hash and checksum of a
--- text.
+--- Texts: bytes written in printable characters, times and tables for people, and the hash and
+-- checksum of a text.
 
 local bit = require "bit"
 
 local bxor, tobit, lshift = bit.bxor, bit.tobit, bit.lshift
-local byte, char, format, gsub, match = string.byte, string.char, string.format, string.gsub,
-    string.match
-local tonumber = tonumber
+local byte, char, format, gsub, match, rep = string.byte, string.char, string.format, string.gsub,
+    string.match, string.rep
+local concat, max = table.concat, math.max
+local ipairs, tonumber = ipairs, tonumber
 
 local _M = {}
 
@@ -67,6 +68,37 @@ function _M.duration(s)
         return format("%.1f h", s / 3600)
     end
     return format("%.0f days", s / 86400)
+end
+
+--- The number of characters of a text in UTF-8.
+function _M.width(text)
+    return #gsub(text, "[\128-\191]", "")
+end
+
+--- @param rows  lists of texts
+-- @return the width of each column
+function _M.widths(rows)
+    local widths = {}
+    for _, row in ipairs(rows) do
+        for i, cell in ipairs(row) do
+            widths[i] = max(widths[i] or 0, _M.width(cell))
+        end
+    end
+    return widths
+end
+
+--- @param rows  lists of texts
+-- @return a list of lines, in which the columns are two spaces apart
+function _M.columns(rows)
+    local widths, lines = _M.widths(rows), {}
+    for k, row in ipairs(rows) do
+        local cells = {}
+        for i, cell in ipairs(row) do
+            cells[i] = cell .. rep(" ", widths[i] - _M.width(cell))
+        end
+        lines[k] = gsub(concat(cells, "  "), "%s+$", "")
+    end
+    return lines
 end
 
 --- FNV-1a, 32 bits. All clients must compute the same hash, so it never changes.
