@@ -12,25 +12,13 @@ local primitive = require "redlock.kinds.primitive"
 
 local _M = { _VERSION = "0.1.0" }
 
---- Makes a client of N servers: see types.lua and client/client.lua.
 function _M.new(opts)
     return client.new(opts)
 end
 
---- Makes a client with the settings of the command: see servers/settings.lua.
-function _M.from_environment(opts)
-    return client.from_environment(opts)
-end
-
---- Defines a primitive, a kind of lock of your own. types/primitive.lua has the contract of its
--- scripts and functions.
-function _M.primitive(def)
-    return primitive.define(def)
-end
-
+_M.from_environment = client.from_environment
+_M.primitive = primitive.define
 _M.wait_all = future.wait_all
-
---- @return whether a value is an error object of this library
 _M.is_error = errors.is_error
 _M.resource = require "redlock.resource"
 

@@ -15,7 +15,6 @@ local ngx = rawget(_G, "ngx")
 local _M = {}
 
 local Metrics, methods = {}, {}
-Metrics.__index = Metrics
 
 local OPTIONS = { group = true, dict = true }
 local EVERY = 1              -- seconds between two additions to the shared sums
@@ -117,7 +116,6 @@ local function draw(self, sums)
     sums:note_losses(recent)
 end
 
---- Adds this worker's counts to the sums of all workers, and writes its present state.
 function methods:publish()
     local sums = sums_of(self)
     if sums then
@@ -140,7 +138,6 @@ local function publish_at_once(self)
     meters.follow(self.meter, add)
 end
 
---- Publishes once a second from now on.
 function methods:start()
     if not self.dict then
         return true
@@ -162,7 +159,6 @@ end
 
 -- ---- reading -----------------------------------------------------------------------
 
---- The text, of all workers if there is a dict.
 function methods:text(how)
     how = how == nil and "prometheus" or how
     if not text.types[how] then
@@ -193,7 +189,6 @@ function methods:look()
         losses = sums:losses() }, pause
 end
 
---- In nginx: answers the current request with the text, in the format that it asks for.
 function methods:serve()
     if not (ngx and ngx.req) then
         validate.raise("redlock: serve() is for workers of nginx; elsewhere, text()")
@@ -208,7 +203,6 @@ function methods:serve()
     ngx.print(self:text(how))
 end
 
---- For people: metrics(3 groups)
 function Metrics:__tostring()
     local n = 0
     for _ in pairs(self.meter.groups) do

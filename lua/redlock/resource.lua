@@ -94,7 +94,6 @@ end
 
 -- ---- replies -----------------------------------------------------------------------
 
---- Reads what a client returned for one of the scripts.
 function _M.read(reply, err)
     if type(reply) ~= "table" then
         return nil, err or "no reply"
@@ -122,7 +121,6 @@ end
 local Resource = {}
 Resource.__index = Resource
 
---- The words of an EVAL that runs a command, for any client, pipelines and MULTI: all strings.
 function Resource:words(right, command, keys, ...)
     if command == nil then
         return eval(self, self.head .. COMMAND, right, {}, {})
@@ -131,23 +129,18 @@ function Resource:words(right, command, keys, ...)
         { n = select("#", ...) + 1, command, ... })
 end
 
---- Runs a command unless the resource has seen a larger token.
 function Resource:call(right, command, keys, ...)
     return send(self, self:words(right, command, keys, ...))
 end
 
---- Runs a script of the user's under the token.
 function Resource:eval(right, body, keys, args)
     return send(self, eval(self, self.head .. body, right, keys, args or {}))
 end
 
---- Raises the mark too: otherwise an older holder could write between this read and the write
--- that depends on it.
 function Resource:get(right)
     return self:call(right, "GET", self.name)
 end
 
---- With `ttl` the data expires, not the mark.
 function Resource:set(right, value, ttl)
     if ttl ~= nil then
         return self:call(right, "SET", self.name, value, "PX", ms_word("ttl", ttl))
@@ -155,17 +148,14 @@ function Resource:set(right, value, ttl)
     return self:call(right, "SET", self.name, value)
 end
 
---- Appends to the key with the resource's name.
 function Resource:append(right, value)
     return self:call(right, "APPEND", self.name, value)
 end
 
---- Deletes the data; the mark stays.
 function Resource:delete(right)
     return self:call(right, "DEL", self.name)
 end
 
---- For people: resource(stock:7)
 function Resource:__tostring()
     return "resource(" .. self.name .. ")"
 end
@@ -173,7 +163,6 @@ end
 local Fenced = setmetatable({ __tostring = Resource.__tostring }, Resource)
 Fenced.__index = Fenced
 
---- Only raises the mark: older holders are refused from now on.
 function Fenced:fence_in(token)
     return self:call(token)
 end
@@ -181,7 +170,6 @@ end
 local Owned = setmetatable({ __tostring = Resource.__tostring }, Resource)
 Owned.__index = Owned
 
---- Takes the resource from its previous owner.
 function Owned:claim(value)
     value = value or _M.value()
     local ok, err = send(self, eval(self, _M.scripts.claim, value, {}, {}))
@@ -191,7 +179,6 @@ function Owned:claim(value)
     return value
 end
 
---- @return a value for claim(): 40 characters
 function _M.value()
     local file = assert(io.open("/dev/urandom", "rb"))
     local bytes = file:read(20)
@@ -217,12 +204,10 @@ local function new(class, kind, text, right_word, name, send_words, opts)
     }, class)
 end
 
---- A resource that is written under fencing tokens.
 function _M.new(name, send_words, opts)
     return new(Fenced, "mark", MARK, token_word, name, send_words, opts)
 end
 
---- A resource for locks without tokens: a random value shows that it still belongs to its writer.
 function _M.owned(name, send_words, opts)
     return new(Owned, "owner", OWNER, value_word, name, send_words, opts)
 end

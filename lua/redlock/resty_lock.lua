@@ -33,8 +33,6 @@ local function load_theirs()
     package.loaded["resty.lock"] = named
 end
 
---- Makes locks of a dictionary locks of a cluster, with the dictionary's name and a colon before
--- their keys; client: nil undoes this.
 function _M.use(dict_name, client)
     validate.name("dict_name", dict_name, 1024)
     if client ~= nil and not (type(client) == "table" and type(client.getLock) == "function") then
@@ -128,7 +126,6 @@ local function lock_of(self, key)
     return lock
 end
 
---- Acquires the lock of a key, waiting up to `timeout` seconds; 0: it was free.
 function Lock:lock(key)
     if not key then
         return nil, "nil key"
@@ -157,7 +154,6 @@ function Lock:lock(key)
     return elapsed
 end
 
---- Releases the lock. Whatever it returns, the object no longer has a lock.
 function Lock:unlock()
     local lock = self.held
     if not lock then
@@ -172,7 +168,6 @@ function Lock:unlock()
     return 1
 end
 
---- Makes the lock last at least `exptime` seconds from now; never shortens it.
 function Lock:expire(exptime)
     local lock = self.held
     if not lock then
@@ -192,7 +187,6 @@ function Lock:expire(exptime)
     return nil, (err.code == "lost" or err.code == "not_held") and "not found" or tostring(err)
 end
 
---- For people: resty_lock(lock(my_locks:x, held, 27.3 s))
 function Lock:__tostring()
     return format("resty_lock(%s)", self.held and tostring(self.held) or "unlocked")
 end

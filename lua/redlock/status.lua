@@ -13,7 +13,6 @@ local ngx = rawget(_G, "ngx")
 local _M = {}
 
 local Status, methods = {}, {}
-Status.__index = Status
 
 local OPTIONS = { metrics = true }
 local SHOWN = 100            -- locks, and names with waiters, at most
@@ -67,14 +66,12 @@ end
 
 local TYPES = { html = "text/html; charset=utf-8", json = "application/json" }
 
---- @return HTML; and the value of the header Content-Security-Policy
 function methods:html()
     local found, pause = look(self)
     local word = nonce()
     return page.of(found, word, pause), POLICY:format(word)
 end
 
---- @return the same as JSON
 function methods:json()
     local found, pause = look(self)
     local seconds = found.chart.seconds
@@ -96,7 +93,6 @@ local function wanted()
         and "prometheus" or "html"
 end
 
---- Answers the request, as ?format=html, json or prometheus says; else by its header Accept.
 function methods:serve()
     if not (ngx and ngx.req) then
         validate.raise("redlock: serve() is for workers of nginx")

@@ -50,7 +50,6 @@ local setmetatable, tonumber, tostring, type = setmetatable, tonumber, tostring,
 local _M = {}
 
 local Client, methods = {}, {}
-Client.__index = Client
 
 local LINGER = 0.05          -- seconds; LINGER_MS of the core, which continues with it
 local IMPORT = { owner = true, primitive = true }
@@ -260,14 +259,12 @@ function methods:get(prim, name, opts)
     return lock.new(self, check_primitive(prim), name, opts)
 end
 
---- Who holds a name.
 function methods:holder(name)
     return lock.new(self, plain_lock, name):holder()
 end
 
 methods.using = using.using
 
---- Takes over a hold that another process gave away; `lost`: it ended on the way.
 function methods:import(text, opts)
     opts = validate.options("options", opts, IMPORT)
     if type(text) ~= "string" then
@@ -282,7 +279,6 @@ function lock.methods:export()
     return transfer.export(self)
 end
 
---- Asks the servers whether a sequencer's hold is current.
 function methods:checkSequencer(text)
     local seq, later = sequencer.parse(text)
     if not seq or lock.is_reserved(self, seq.name) then
@@ -292,7 +288,6 @@ function methods:checkSequencer(text)
     return fenced_lock.is_current(lock.new(self, fenced_lock, seq.name), seq.token)
 end
 
---- Releases all that the current owner holds.
 function methods:releaseAll()
     if self.closed then
         return nil, errors.new("closed", "releaseAll")
@@ -319,7 +314,6 @@ local function open_to_wait(self, what)
     return lock.open_to_wait { client = self, describe = function() return what end }
 end
 
---- Connects, and waits until a majority votes.
 function methods:connect(seconds)
     seconds = seconds == nil and self.options.connect_timeout
         or validate.seconds("seconds", seconds, 0)
@@ -338,7 +332,6 @@ local function look_closer(client, rows, found)
     return known
 end
 
---- Whether a majority votes now; asks at most once a second.
 function methods:health()
     local ok, err = open_to_wait(self, "health")
     if not ok then
@@ -347,7 +340,6 @@ function methods:health()
     return connecting.health(self)
 end
 
---- Reports on every server, and on the whole: see redlock.Report.
 function methods:check()
     local ok, err = open_to_wait(self, "check")
     if not ok then
@@ -356,8 +348,6 @@ function methods:check()
     return health.check(self, look_closer)
 end
 
---- Lets the servers of a brand-new cluster vote. With `force` servers that do not answer are left
--- out, and go through their quarantine. With the guard off: true when a majority answers.
 function methods:init(opts)
     opts = validate.options("options", opts, INIT)
     local force = validate.flag("force", opts.force)
@@ -368,7 +358,6 @@ function methods:init(opts)
     return restart_guard.init(self, force)
 end
 
---- The names that a majority of the servers has.
 function methods:locks(pattern, opts)
     opts = census.options(pattern, opts)
     local ok, err = open_to_wait(self, "locks")
@@ -378,8 +367,6 @@ function methods:locks(pattern, opts)
     return census.locks(self, opts)
 end
 
---- Counters: see redlock.Stats. `forgone` counts leases whose clean-up was not pursued, as more
--- than 131072 were owed at once: they end with their time.
 function methods:stats()
     local stats = { waiting = self.waiting, nodes = {} }
     for name, value in each(self.counters) do
@@ -406,7 +393,6 @@ function methods:stats()
     return stats
 end
 
---- Releases everything, and closes the connections.
 function methods:close()
     if self.closed then
         return true

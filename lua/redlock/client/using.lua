@@ -12,7 +12,7 @@ local read_write_lock = require "redlock.kinds.read_write_lock"
 local semaphore = require "redlock.kinds.semaphore"
 local validate = require "redlock.runtime.validate"
 
-local error, pcall, select, type, unpack = error, pcall, select, type, unpack
+local type = type
 
 local _M = {}
 
@@ -78,11 +78,7 @@ local function leave(l, entered, before)
     hold[count] = before + 1
     local ok, err = l:unlock()
     -- A release without an answer says nothing about the time before it.
-    return held and (ok or err.code == "unknown")
-end
-
-local function pack(ok, ...)
-    return ok, select("#", ...), { ... }
+    return held and (ok or err.code == "unknown") or false
 end
 
 local function use(l, opts, fn)
@@ -100,12 +96,7 @@ local function use(l, opts, fn)
         return nil, token        -- the error
     end
     local hold = entered_by(l)
-    local ok, n, results = pack(pcall(fn, l, token or hold.fence))
-    local left, kept = errors.finally(leave, l, hold, before)
-    if not ok or not left then
-        error(ok and kept or results[1], 0)
-    end
-    return kept, unpack(results, 1, n)
+    return errors.around(fn, function() return leave(l, hold, before) end, l, token or hold.fence)
 end
 
 function _M.using(client, name, opts, fn)

@@ -48,7 +48,6 @@ local function open(self)
     end))
 end
 
---- The descriptor that the loop polls for reading.
 function Box:fd()
     local fd = self.C.rl_mailbox_fd(self.mailbox)
     if fd < 0 then           -- in the child of a fork, which needs another one

@@ -64,7 +64,6 @@ local function take_office(self, term)
     end
 end
 
---- Stands for election, and waits until this candidate leads.
 function methods:campaign(wait)
     local view = self.view
     lock.check_wait(wait)
@@ -99,11 +98,8 @@ function methods:campaign(wait)
     return view:token()
 end
 
---- Whether this candidate leads now, by the local clock.
 function methods:isLeader() return self.view:isValid() end
---- For how many seconds it leads unless the lease is renewed; 0: it does not lead.
 function methods:remaining() return self.view:remaining() end
---- The term, or nil and an error.
 function methods:term() return self.view:token() end
 
 function methods:resign()
@@ -119,7 +115,7 @@ local function leader_in(answer)
     return answer.vote == 1 and answer.data or nil
 end
 
---- Asks the servers who leads; `id` is nil for the holder of a fenced lock of the name.
+--- `id` is nil for the holder of a fenced lock of the name.
 function methods:leader()
     local said, err = asking.ask(self.view, "look", {})
     if not said then
@@ -168,27 +164,22 @@ local function observe(self, fn)
     return lock.failure(self.view, "closed")
 end
 
---- Calls fn(leader) now and after each change; terms never go back.
 function methods:observe(fn)
     validate.is_function("fn", fn)
     return future.start(self.client, observe, self, fn)
 end
 
---- campaign() as a future.
 function methods:campaignAsync(wait)
     lock.check_wait(wait)
     return future.start(self.client, self.campaign, self, wait)
 end
 
 function methods:getName() return self.name end
---- For people: "election(scheduler, leads in term 7)".
 function methods:__tostring()
     local term = self:isLeader() and self:term()
     return format("election(%s, %s)", encoding.printable(self.name),
         term and format("leads in term %.0f", term) or "does not lead")
 end
-
-Election.__index = Election
 validate.methods(Election, "election", methods)
 
 local function callback(opts, what)

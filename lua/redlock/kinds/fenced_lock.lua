@@ -35,12 +35,10 @@ end
 
 local methods = {}
 
---- The token of this hold, or nil and an error.
 function methods:token()
     return lock.number_of(self)
 end
 
---- The hold as one printable string, for client:checkSequencer().
 function methods:sequencer()
     local token, err = self:token()
     if not token then

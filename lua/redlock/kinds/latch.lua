@@ -167,7 +167,6 @@ local function view_of(self, count)
     return view
 end
 
---- Makes the latch, for `n` parties; false: there is one, perhaps open.
 function methods:trySetCount(n)
     validate.integer("count", n, 1, _M.MAX)
     local view, o = view_of(self, n), self.client.options
@@ -180,7 +179,6 @@ function methods:trySetCount(n)
     return nil, err
 end
 
---- Records an arrival; repeating it with the same `who` changes nothing.
 function methods:countDown(who)
     who = who == nil and "=" .. ffi_values.nonce() or "+" .. validate.name("who", who, 65536)
     local client, view, ends = self.client, view_of(self), nil
@@ -200,7 +198,6 @@ function methods:countDown(who)
     end
 end
 
---- How many are missing, or nil and an error.
 function methods:getCount()
     return look(self)
 end
@@ -237,7 +234,6 @@ local function wait_until(subscription, self, ends)
     until false
 end
 
---- Waits until all have arrived; `timeout` after `wait` seconds.
 function methods:await(wait)
     wait = wait and validate.seconds("wait", wait, 0) or huge
     local client = self.client
@@ -249,12 +245,10 @@ function methods:await(wait)
         client.now() + wait)
 end
 
---- Deletes it; waiters find that it no longer exists.
 function methods:delete()
     return asking.force(view_of(self), "delete", { channel(self.client, self.name) })
 end
 
---- await() as a future.
 function methods:awaitAsync(wait)
     return future.start(self.client, self.await, self, wait)
 end
@@ -268,8 +262,6 @@ function methods:getName() return self.name end
 function methods:describe() return "latch '" .. printable(self.name) .. "'" end
 
 function methods:__tostring() return format("latch(%s)", printable(self.name)) end
-
-Latch.__index = Latch
 validate.methods(Latch, "latch", methods)
 
 --- See Client:getCountDownLatch.

@@ -75,7 +75,6 @@ end
 
 local methods = {}
 
---- The names: sorted, without duplicates.
 function methods:getNames()
     local list = {}
     for i, name in ipairs(names_of(self.name)) do
@@ -94,7 +93,6 @@ function methods:describe()
     return "multi-lock " .. describe(self)
 end
 
---- For people: "multi-lock('a' and 2 more, held, 3.1 s)".
 function methods:__tostring()
     local left = self:remaining()
     return format("multi-lock(%s, %s)", describe(self),

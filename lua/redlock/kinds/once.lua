@@ -12,7 +12,7 @@ local plain_lock = require "redlock.kinds.plain_lock"
 local rounds = require "redlock.runtime.rounds"
 local validate = require "redlock.runtime.validate"
 
-local error, find, pcall, select, unpack = error, string.find, pcall, select, unpack
+local find = string.find
 
 local _M = {}
 
@@ -30,11 +30,6 @@ function _M.view(client, kind, name, owner)
     return view
 end
 
--- Splits the results of a function: the first, then the number and a list of the others.
-local function pack(ok, ...)
-    return ok, select("#", ...), { ... }
-end
-
 -- Runs fn while the lock is held, then closes the lock for the period. An error of fn opens it, and
 -- is raised again.
 -- @param token  of the hold, or nil
@@ -44,20 +39,14 @@ local function run(view, token, period, fn)
         view:unlock()
         return nil, errors.new("expired", view)
     end
-    local ok, n, results = pack(pcall(fn, view, token))
-    local still = lock.hold_of(view) == hold and view:isValid()
-    hold.count = 1                     -- also if fn has taken it again
-    if ok and not still then
-        return nil, errors.new("lost", view)
-    end
-    local left, closed, err = errors.finally(view.unlock, view,
-        ok and { closed_for = period } or nil)
-    if not ok or not left then
-        error(ok and closed or results[1], 0)
-    elseif not closed then
-        return nil, err
-    end
-    return true, unpack(results, 1, n)
+    return errors.around(fn, function(ok)
+        local still = lock.hold_of(view) == hold and view:isValid()
+        hold.count = 1                 -- also if fn has taken it again
+        if ok and not still then
+            return nil, errors.new("lost", view)
+        end
+        return view:unlock(ok and { closed_for = period } or nil)
+    end, view, token)
 end
 
 --- See Client:once.

@@ -36,8 +36,6 @@ local function leave(self, permit)
     return true
 end
 
---- Waits until there is room for a start.
--- @param wait  seconds; nil: no end; 0: one attempt
 function methods:acquire(wait)
     lock.check_wait(wait)
     local lease = min(self.period, options.longest_lease(self.client.options))
@@ -54,12 +52,10 @@ function methods:acquire(wait)
     return leave(self, permit)
 end
 
---- Like acquire(), but `wait` is 0 by default.
 function methods:tryAcquire(wait)
     return self:acquire(wait or 0)
 end
 
---- acquire() as a future.
 function methods:acquireAsync(wait)
     lock.check_wait(wait)
     return future.start(self.client, self.acquire, self, wait)
@@ -69,17 +65,13 @@ function methods:tryAcquireAsync(wait)
     return self:acquireAsync(wait or 0)
 end
 
---- For how many starts there is room now, by a majority; or nil and an error.
 methods.availablePermits = semaphore.available
 
 function methods:getName() return self.given end
 
---- For people: "rate limiter(mails, 3 in 60 s)".
 function methods:__tostring()
     return format("rate limiter(%s, %d in %g s)", printable(self.given), self.permits, self.period)
 end
-
-Limiter.__index = Limiter
 validate.methods(Limiter, "limiter", methods)
 
 --- See Client:getRateLimiter.

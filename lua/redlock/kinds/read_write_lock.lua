@@ -207,17 +207,13 @@ end
 function methods:readLock() return self.reader end
 function methods:writeLock() return self.writer end
 function methods:getName() return self.reader.name end
---- Deletes the key, whoever reads or writes.
 function methods:forceUnlockBoth()
     return lock.new(self.reader.client, plain_lock, self.reader.name):forceUnlock()
 end
 
---- For people: "read-write lock(prices)".
 function methods:__tostring()
     return format("read-write lock(%s)", printable(self.reader.name))
 end
-
-Pair.__index = Pair
 validate.methods(Pair, "lock", methods)
 
 return _M

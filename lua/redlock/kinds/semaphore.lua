@@ -67,12 +67,10 @@ function permit_methods:release()
     return Lock.unlock(self)
 end
 
---- The number of its slot, from 1; or nil and an error.
 function permit_methods:slot()
     return lock.number_of(self)
 end
 
---- The fencing token of this hold of its slot, or nil and an error.
 permit_methods.token = permit_token.of
 
 _M.permit = primitive.new {
@@ -108,19 +106,16 @@ end
 local Semaphore, methods = {}, {}
 local OPTIONS = { fenced = true }
 
---- Waits while all permits are taken.
 function methods:acquire(lease)
     local permit = _M.permit_of(self)
     return permit_token.taken(permit, permit:lock(lease))
 end
 
---- Tries for `wait` seconds; 0 or nil: once.
 function methods:tryAcquire(wait, lease)
     local permit = _M.permit_of(self)
     return permit_token.taken(permit, permit:tryLock(wait, lease))
 end
 
---- acquire() as a future.
 function methods:acquireAsync(lease)
     lock.check_lease(self, lease)
     return future.start(self.client, self.acquire, self, lease)
@@ -132,7 +127,6 @@ function methods:tryAcquireAsync(wait, lease)
     return future.start(self.client, self.tryAcquire, self, wait, lease)
 end
 
---- How many permits are free on a majority of the servers; or nil and an error.
 function methods:availablePermits()
     local n, q, free = self.permits, self.client.quorum, self.permits
     local answers, err = asking.ask(_M.permit_of(self), "taken", { format("%d", n) })
@@ -163,12 +157,9 @@ function methods:describe()
     return "semaphore '" .. printable(self.name) .. "'"
 end
 
---- For people: "semaphore(downloads, 3 permits)".
 function methods:__tostring()
     return format("semaphore(%s, %d permits)", printable(self.name), self.permits)
 end
-
-Semaphore.__index = Semaphore
 validate.methods(Semaphore, "semaphore", methods)
 
 --- See Client:getSemaphore.

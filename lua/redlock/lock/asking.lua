@@ -31,7 +31,6 @@ function _M.ask(self, script, args, keys)
 end
 local ask = _M.ask
 
---- Runs a script that the primitive lists in `asks`.
 function methods:ask(name, args)
     if type(name) ~= "string" or not self.primitive.asks[name] then
         validate.bad("question", "one of the primitive's asks is needed")
@@ -73,8 +72,6 @@ local function look(self)
     return holder
 end
 
---- Whether somebody holds the lock. The error is also no_quorum if a holder that too few servers
--- see might have a majority with those that did not answer.
 function methods:isLocked()
     local holder, err = look(self)
     if holder == nil then
@@ -87,7 +84,6 @@ function methods:holder()
     return look(self)
 end
 
---- Seconds until the holder's lease ends.
 function methods:remainTimeToLive()
     local holder, err = look(self)
     if holder == nil then

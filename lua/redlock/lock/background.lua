@@ -100,7 +100,6 @@ end
 
 -- ---- what users call ---------------------------------------------------------------------
 
---- The futures of lock(), tryLock(), unlock() and extend().
 function methods:lockAsync(lease)
     lock.check_lease(self, lease)
     return future_of.start_directly(self, taking, lock.owner_of(self), lease, nil,

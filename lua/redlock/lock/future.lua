@@ -145,7 +145,6 @@ function _M.go_on(future, fn, ...)
     start(future, fn, ...)
 end
 
---- The results of the call.
 function methods:get(timeout)
     if timeout ~= nil then
         validate.seconds("timeout", timeout, 0)
@@ -171,7 +170,6 @@ function methods:get(timeout)
     return unpack(results, 1, results.n)
 end
 
---- Whether get() would return at once.
 function methods:isDone()
     if not self.done and not self.sleepers then
         self.client.tasks:poll()

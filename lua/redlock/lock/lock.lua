@@ -31,7 +31,6 @@ local SETTLE = { keep = true }
 
 local function class_of(prim)
     local class = {}
-    class.__index = class
     validate.methods(class, "lock", Lock)
     validate.any_methods(class, "lock", prim.methods)
     prim.class = class
@@ -276,7 +275,6 @@ local function take(self, lease, wait, patience)
     return granted(self, owner)
 end
 
---- Acquires the lock, waiting until it is free.
 function Lock:lock(lease)
     return take(self, check_lease(self, lease), nil, self.client.options.patience)
 end
@@ -291,7 +289,6 @@ end
 
 -- ---- release ---------------------------------------------------------------------
 
---- Leaves it once; the last leave releases it, or passes it on. Only that asks the servers.
 function Lock:unlock(opts)
     local client, owner = self.client, owner_of(self)
     local closed_for = opts ~= nil and closing.options(opts) or nil
@@ -332,7 +329,6 @@ function Lock:unlock(opts)
     return closing.done(self, hold, rounds.released(client, self, hold.lease, round))
 end
 
---- Gives the keys an end of their own, which may be long after max_lease.
 function Lock:settle(seconds, opts)
     validate.seconds("seconds", seconds, 0.001, rounds.FOREVER)
     local keep = validate.flag("keep", validate.options("options", opts, SETTLE).keep)
@@ -370,19 +366,15 @@ local function prolong(self, lease)
     return true, rounds.remaining(hold.lease)
 end
 
---- Extends the hold. After `no_quorum` the old validity stands; `not_held`: perhaps another
--- coroutine released it during the call.
 function Lock:extend(lease)
     return prolong(self, check_lease(self, lease))
 end
 
---- Asks the servers; the lease stays as it is.
 function Lock:stillMine()
     local ok, err = prolong(self, 0)
     return ok, not ok and err or nil
 end
 
---- Seconds of validity left.
 function Lock:remaining()
     local hold = current_hold(self)
     return hold and self.client.holds:remaining(hold) or 0
@@ -392,7 +384,6 @@ function Lock:isValid()
     return self:remaining() > 0
 end
 
---- Raises unless this owner holds it.
 function Lock:check()
     local hold = current_hold(self)
     if not hold then
@@ -405,8 +396,6 @@ function Lock:check()
     return self
 end
 
---- Has fn(lock, reason, holder) called once, when this hold is lost, or the next one of this object
--- and owner.
 function Lock:onLost(fn)
     validate.is_function("fn", fn)
     local owner = owner_of(self)
@@ -422,7 +411,6 @@ function Lock:onLost(fn)
     return true
 end
 
---- Has fn(lock, left) called before the validity ends; at once if `seconds` or less are left.
 function Lock:onEnding(seconds, fn)
     validate.seconds("seconds", seconds, 0.001, limits.DAY)
     validate.is_function("fn", fn)
@@ -434,13 +422,11 @@ function Lock:onEnding(seconds, fn)
     return true
 end
 
---- How often this owner has entered it.
 function Lock:getHoldCount()
     local hold = current_hold(self)
     return hold and self.client.holds:remaining(hold) > 0 and hold.count or 0
 end
 
---- How many servers have confirmed this hold.
 function Lock:votes()
     local hold = current_hold(self)
     return hold and self.client.holds:remaining(hold) > 0 and rounds.votes(hold.lease) or 0

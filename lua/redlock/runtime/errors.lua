@@ -1,26 +1,11 @@
 --- Structured errors: what happened as a code, as a sentence, and node by node.
---
--- err.code     one of: held no_quorum expired lost not_held not_found unknown cancelled closed
---              config unsupported deadlock phase overload not_a_lock timeout
--- err.message  a sentence
--- err.nodes    { { node = "redis://...", code = "timeout", message = "..." }, ... } or nil;
---              code is "ok" for a node that answered (see vote), "pending" for one that is up
---              or connecting and whose answer did not matter any more
--- err.waited   seconds spent in the call, or nil
--- err.reason   if the hold was lost: why, with the words of onLost; or nil
--- err.holder   of `held`, and of `lost` for an import: the holder { label, since, remaining }, as a
---              majority of the servers names it (inspect/holders.lua); or nil
--- err.done     of `held`, for once(): whether the job has run
---
--- Errors are plain values: cjson.encode(err) gives these fields. tostring(err) and "text" .. err
--- give "redlock: <code>: <message>", and string methods work on that text. table.concat takes
--- strings only: pass it tostring(err).
+-- types.lua documents their fields (redlock.Error): plain values, which cjson.encode() writes.
 
 local node_codes = require "redlock.runtime.node_codes"
 local quorum = require("redlock.runtime.limits").quorum
 
-local error, setmetatable, getmetatable, tostring, type, ipairs, pairs, pcall =
-    error, setmetatable, getmetatable, tostring, type, ipairs, pairs, pcall
+local error, setmetatable, getmetatable, tostring, type, ipairs, pairs, pcall, select, unpack =
+    error, setmetatable, getmetatable, tostring, type, ipairs, pairs, pcall, select, unpack
 local find, format, concat = string.find, string.format, table.concat
 
 local _M = {}
@@ -98,9 +83,9 @@ local function sentence(code, subject, nodes, reason)
     return text .. ": " .. concat(said, "; ")
 end
 
---- @param code     from the list above
+--- @param code     one of redlock.Code
 -- @param subject  what the error is about: a string, or an object with describe()
--- @param nodes    as err.nodes, or nil
+-- @param nodes    a row for each server (redlock.NodeAnswer), or nil
 -- @return an error object
 function _M.new(code, subject, nodes)
     return setmetatable({ code = code, message = sentence(code, subject, nodes), nodes = nodes },
@@ -150,6 +135,26 @@ function _M.finally(fn, ...)
         error(a, 0)
     end
     return ok, a, b
+end
+
+-- Splits the results of a function: the first, then the number and a list of the others.
+local function pack(ok, ...)
+    return ok, select("#", ...), { ... }
+end
+
+--- Calls fn(...), then leave(whether fn returned), whatever happens. An error of fn, else of leave,
+-- is raised again.
+-- @return what leave returned, which is not nil, and the results of fn; or nil and the second
+--   value that leave returned
+function _M.around(fn, leave, ...)
+    local ok, n, results = pack(pcall(fn, ...))
+    local left, a, b = _M.finally(leave, ok)
+    if not ok or not left then
+        error(ok and a or results[1], 0)
+    elseif a == nil then
+        return nil, b
+    end
+    return a, unpack(results, 1, n)
 end
 
 --- @return whether a value is one of our errors

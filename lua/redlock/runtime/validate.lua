@@ -44,8 +44,9 @@ end
 -- What other libraries call a method.
 local ELSEWHERE = { lock = "acquire", unlock = "release", extend = "renew" }
 
--- Lets calls of trylock, try_lock and acquire name the method that the class has instead.
+-- Completes a class. Calls of trylock, try_lock and acquire name the method that it has instead.
 local function hint(class, what, methods)
+    class.__index = class
     local hints = getmetatable(class) and getmetatable(class).__index or {}
     for name in each(methods) do
         for _, tried in each { name:lower(), (name:gsub("%u", "_%0"):lower()), ELSEWHERE[name] } do
@@ -57,9 +58,9 @@ local function hint(class, what, methods)
     setmetatable(class, { __index = hints })
 end
 
---- Gives a class methods that raise at the caller's line when called with a dot instead of a
--- colon, on anything but an object of the class, or with too many arguments: Redisson's methods
--- of the same names take units and numbers of permits.
+--- Gives a class methods that raise at the caller's line when called with a dot instead of a colon,
+-- on anything but an object of the class, or with too many arguments: Redisson's methods of the same
+-- names take units and numbers of permits.
 -- @param class    the metatable of the objects
 -- @param what     the user's word for an object: "lock"
 -- @param methods  name -> function of the object and at most three values, since LuaJIT compiles

@@ -137,8 +137,6 @@ function methods:__tostring()
     return format("world(%d servers, %s)", #self.nodes, self.world.ended and "over"
         or format("%.1f s", self.world.now()))
 end
-
-World.__index = World
 validate.methods(World, "world", methods)
 validate.any_methods(World, "world", spawning)
 
