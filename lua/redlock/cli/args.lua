@@ -9,9 +9,7 @@ local flags = require "redlock.cli.flags"
 
 local _M = {}
 
---- Ends the command with an error message.
--- @param text    what is wrong, and what to do
--- @param status  the exit status; default: 125
+--- Ends the command with an error message. status: the exit status; default: 125.
 function _M.fail(text, status)
     error({ text = text, status = status or 125 }, 0)
 end
@@ -66,11 +64,8 @@ local function rest(list, i)
     return tail
 end
 
---- Reads a command line.
--- @param list   the arguments
--- @param from   the index of the first one
--- @param known  the verb's flags, from flags.kinds(). A verb without a command has after
---   "--" names that may begin with "-"
+--- Reads a command line from list[from] on. known: the verb's flags, from flags.kinds(). A verb
+-- without a command has after "--" names that may begin with "-".
 -- @return { ["--wait"] = 5, ... }, the names, and the command or what follows, or nil
 function _M.parse(list, from, known)
     local given, names = {}, {}
@@ -111,10 +106,7 @@ function _M.parse(list, from, known)
     return given, names
 end
 
---- Fails unless there is at least one name, and a command after "--".
--- @param names    the names given
--- @param argv     the words after "--", or nil
--- @param command  the verb
+--- Fails unless there is at least one name, and a command after "--" (argv). command: the verb.
 function _M.command_behind(names, argv, command)
     if #names == 0 then
         usage(command .. " needs the name of a lock")

@@ -18,9 +18,8 @@ local SAY_AFTER = 2           -- seconds of waiting
 local GIVE_UP = 5             -- seconds to kill what a dead supervisor left running
 local ASKS = { [process.TERM] = true, [process.INT] = true, [process.QUIT] = true }
 
---- Waits for a call. A signal ends the wait and cancels the call.
--- @param future  of the call
--- @param say     nil, or function(): reports, after a while, what the call waits for
+--- Waits for a call. A signal ends the wait and cancels the call. say(), or nil, reports after a
+-- while what the call waits for.
 -- @return the call's results; or nil, nil and the number of the signal: the client's close releases
 --   what the call may have taken
 function _M.await(future, say)
@@ -113,9 +112,8 @@ local function kill_orphans(status)
     return status
 end
 
--- Waits for the command to end, passing on signals and the end of the hold.
--- @param pid, to  of the supervisor, from start()
--- @return what _M.run() returns
+-- Waits for the command to end, passing on signals and the end of the hold. pid, to: from start().
+-- @return as run()
 local function attend(hold, pid, to, group, times)
     local now, asked = process.now, false
     local limit, told, lost = hold.max and now() + hold.max or math.huge, 0, nil

@@ -12,17 +12,14 @@ local _M = {}
 local Hold = { held = "%s is held by somebody else" }
 Hold.__index = Hold
 
---- Begins to acquire it.
--- @param wait  seconds; nil: until it is free
+--- Begins to acquire it. wait: seconds; nil: until it is free.
 -- @return a future
 function Hold:begin(wait)
     return wait and self.lock:tryLockAsync(wait) or self.lock:lockAsync()
 end
 
---- Call when the future has the lock. A name that must stay closed for longer than the longest
--- lease is kept closed from now on.
--- @param got       the future's result
--- @param at_least  seconds that the name stays closed at least, or nil
+--- Call when the future has the lock, with its result. A name that must stay closed for longer (for
+-- at_least seconds, or nil) than the longest lease is kept closed from now on.
 -- @return true; or nil and an error: it must not be used
 function Hold:taken(got, at_least)
     local client = self.client
@@ -201,12 +198,7 @@ function _M.name(client, command)
     client.label = card.with_job(client.label, (command:match "[^/]+$" or "?"):sub(1, 100))
 end
 
---- Makes the hold that the flags ask for.
--- @param client  with the command's settings
--- @param given   the options
--- @param names   at least one
--- @param command the command to run
--- @return a hold, not acquired yet
+--- @return the hold that the flags ask for, not acquired yet, for a command to run
 function _M.of(client, given, names, command)
     local hold, make = { client = client, names = names, what = "the lock" }, nil
     _M.name(client, command)

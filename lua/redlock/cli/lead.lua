@@ -55,8 +55,7 @@ STATUSES
 local FAILED = 125
 local PAUSE = 1               -- seconds between two campaigns without a majority
 
--- Stands for election until this candidate wins.
--- @param say  function that names the leader; nil: silent
+-- Stands for election until this candidate wins. say() names the leader; nil: silent.
 -- @return the term; or nil and the exit status
 local function campaign(election, say)
     local told

@@ -181,8 +181,8 @@ local function tell(list, signo)
 end
 
 -- Ends what the script has started, while the script is stopped; then the script. Processes
--- that are started in reply to the signal, to clean up, do not get it.
--- @param told  true: the terminal has sent signo to all of them
+-- that are started in reply to the signal, to clean up, do not get it. told: whether the terminal
+-- has sent signo to all of them.
 local function stop(script, signo, told, kill_after)
     process.kill(script, process.STOP)
     local begun, list = process.now(), started(script)

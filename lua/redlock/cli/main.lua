@@ -46,7 +46,6 @@ local function dispatch(list)
 end
 
 --- Runs a command line.
--- @param list  the arguments, from 1
 -- @return the exit status. Raises errors that no verb expects, and luajit's for Ctrl-C
 function _M.main(list)
     process.keep_ignoring()

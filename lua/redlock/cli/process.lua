@@ -126,8 +126,7 @@ function _M.catch()
     C.rlc_sigprocmask(SIG_BLOCK, caught, before)
 end
 
---- Fetches the next signal.
--- @param seconds  how long to wait for it
+--- Waits for the next signal.
 -- @return its number and whether the terminal sent it (to the whole foreground group); nil: none
 function _M.signal(seconds)
     local info = ffi.new "struct rlc_info"
@@ -139,7 +138,7 @@ function _M.signal(seconds)
     end
 end
 
--- @param set  becomes the set of those that were blocked before
+-- set becomes the set of those that were blocked before.
 local function block_all(set)
     local all = ffi.new "struct rlc_set"
     C.rlc_sigfillset(all)
@@ -283,9 +282,8 @@ function _M.await(pid)
     return (decode(status[0]))
 end
 
---- Reaps a child that has ended.
--- @param pid      of the child; -1: any
--- @param stopped  nil, or function(pid, signo): called for each that was stopped
+--- Reaps a child (-1: any) that has ended. stopped(pid, signo), or nil, is called for each that was
+-- stopped.
 -- @return its exit status (128 + n: by signal n), its id, and whether a signal ended it; nil: none
 --   has ended; false: there are no children
 function _M.reap(pid, stopped)

@@ -110,9 +110,8 @@ local function ago(seconds)
     return seconds < 1 and "now" or duration(seconds) .. " ago"
 end
 
---- A line for each of client:locks(), below their titles; in a narrow terminal two.
--- @param list     some of its rows
--- @param columns  of the terminal; nil: there is none
+--- A line for each row of client:locks(), below their titles; two in a terminal of few columns
+-- (nil: there is no terminal).
 function _M.locks(list, columns)
     local rows = { { "NAME", "KIND", "HOLDER", "LEFT", "WAITING", "SINCE", "TOKEN" } }
     local now = os.time()

@@ -112,8 +112,7 @@ local function is_refused(err)
 end
 
 -- Waits until it is held. Without a limit, it first waits until a majority of the servers votes, if
--- only quarantines prevent that.
--- @param say  function that reports the wait; nil: silent
+-- only quarantines prevent that. say() reports the wait; nil: silent.
 -- @return the hold; or nil, an exit status, and an error to report
 local function acquire(hold, wait, say)
     local began = process.now()
@@ -142,8 +141,7 @@ local function acquire(hold, wait, say)
     end
 end
 
--- Releases it after the command.
--- @param at_least  seconds from the acquisition that the name stays closed, or nil
+-- Releases it after the command. at_least: seconds from the acquisition that the name stays closed.
 -- @return the exit status of `redlock run`
 local function finish(hold, status, lost, at_least)
     local ok, err = hold:release(at_least)

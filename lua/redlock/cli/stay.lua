@@ -14,7 +14,6 @@ _M.ENDING = { [process.INT] = true, [process.TERM] = true, [process.HUP] = true,
     [process.QUIT] = true }
 
 --- Sleeps. Call process.catch() first.
--- @param seconds  how long
 -- @return the number of a signal that is to end the command; nil: none came
 function _M.pause(seconds)
     local ends = process.now() + seconds

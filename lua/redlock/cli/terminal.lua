@@ -73,8 +73,7 @@ function _M.show(lines)
     io.stdout:flush()
 end
 
---- Reads the next key.
--- @param seconds  how long to wait for it
+--- Waits for the next key.
 -- @return a byte; "": the terminal is gone; nil: none was pressed
 function _M.key(seconds)
     local polled = ffi.new("struct rlc_poll[1]", { { STDIN, POLLIN, 0 } })

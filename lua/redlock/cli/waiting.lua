@@ -24,11 +24,7 @@ local function line(client, name, shared)
         shared and "r" or "x", name)
 end
 
---- The value of REDLOCK_HELD for a command.
--- @param client  of the servers
--- @param names   held while the command runs
--- @param shared  true: held as a reader
--- @return the text
+--- The value of REDLOCK_HELD for a command under these names. shared: whether held as a reader.
 function _M.around(client, names, shared)
     local list = { os.getenv(HELD) or "" }
     for _, name in ipairs(names) do
@@ -37,10 +33,7 @@ function _M.around(client, names, shared)
     return table.concat(list)
 end
 
---- Fails if an enclosing `redlock` holds one of the names.
--- @param client  of the servers
--- @param names   to be acquired
--- @param shared  true: as a reader
+--- Fails if an enclosing `redlock` holds one of the names that are to be acquired.
 function _M.check(client, names, shared)
     for pid, held in (os.getenv(HELD) or ""):gmatch "(%d+) ([^\n]*\n)" do
         for _, name in ipairs(names) do
@@ -53,10 +46,8 @@ function _M.check(client, names, shared)
     end
 end
 
---- Reports what the command waits for.
--- @param client   of the servers
--- @param name     the name it waits for; nil: no holder can be named
--- @param refusal  function(holder): the text for people; holder: { label }, or nil
+--- Reports what the command waits for. name: nil if no holder can be named; refusal({ label }, or
+-- nil): the text for people.
 function _M.say(client, name, refusal)
     local left = restart_guard.left(client)
     if left then

@@ -71,9 +71,7 @@ local function vanish(self, is_first)
     self.holds = holds.new(self)
 end
 
---- See redlock.new.
--- @param opts  the options
--- @param from  what settings.read() said of them; nil: the program has them all
+--- See redlock.new. from: what settings.read() said of the options; nil: the program has them all.
 function _M.new(opts, from)
     opts = options.new(opts)
     local self = setmetatable({

@@ -65,9 +65,7 @@ local function entered_by(l)
     return hold and hold.reads and hold, "reads"
 end
 
--- Leaves a lock as often as it was entered since `before`.
--- @param entered  the hold, when it was entered
--- @param before   its count before that
+-- Leaves a lock as often as it was entered since its count was `before`. entered: the hold then.
 -- @return true: held until now, or left by the function itself; false: it was lost
 local function leave(l, entered, before)
     local held = l:isValid() and not entered.lost

@@ -249,7 +249,7 @@ local function run_late(now)
     end)
 end
 
--- @param at_end  nobody will look for the reminder after this
+-- at_end: nobody will look for the reminder after this.
 local function do_what_is_due(box, at_end)
     local now = now_ms(box)
     if next(deferred) and not running_late then

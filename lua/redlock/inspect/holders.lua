@@ -124,12 +124,8 @@ function _M.refused(call)
     return who, text, holder and true or false
 end
 
---- The holder of what a local queue waits for, as far as this process knows: another owner here, or
--- who refused the last attempt.
--- @param client  of the queue
--- @param id      kind:name
--- @param queue   its queue
--- @return the holder, or nil
+--- The holder of what a client's local queue of an id (kind:name) waits for, as far as this process
+-- knows: another owner here, or who refused the last attempt; or nil.
 function _M.known(client, id, queue)
     local hold, seen = client.holds.here[id], queue.holder
     local left = hold and rounds.remaining(hold.lease) or 0

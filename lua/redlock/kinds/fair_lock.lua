@@ -50,8 +50,8 @@ local function args(view, wait)
     return { wait.id, format("%d", wait.ticket), ttl, format("%d", wait.n) }
 end
 
--- Gives tickets to those of the calls for which the servers were asked that have none.
--- @param last  the largest ticket so far
+-- Gives tickets, above `last`, to those of the calls for which the servers were asked that have
+-- none.
 local function draw(queue, asked_for, last)
     for i = queue.first, queue.last do
         local place = queue[i]

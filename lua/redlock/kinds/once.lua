@@ -30,9 +30,8 @@ function _M.view(client, kind, name, owner)
     return view
 end
 
--- Runs fn while the lock is held, then closes the lock for the period. An error of fn opens it, and
--- is raised again.
--- @param token  of the hold, or nil
+-- Runs fn(view, token or nil) while the lock is held, then closes the lock for the period. An error
+-- of fn opens it, and is raised again.
 local function run(view, token, period, fn)
     local hold = lock.hold_of(view)
     if not view:isValid() then         -- the process was paused

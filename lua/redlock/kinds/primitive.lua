@@ -152,7 +152,7 @@ local function named(what, fn)
     end
 end
 
--- @param read  script_in(); for the library's own primitives as_it_is(), as specs compile those
+-- read: script_in(); for the library's own primitives as_it_is(), as specs compile those.
 local function read_scripts(self, def, like, read)
     for _, scripts in ipairs { OF_A_LEASE, QUESTIONS } do
         for _, name in ipairs(scripts) do

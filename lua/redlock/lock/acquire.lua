@@ -252,8 +252,7 @@ local function go(call, steps)
     return result
 end
 
--- Ends a call.
--- @param ok, result  of go(), under pcall
+-- Ends a call. ok, result: of go(), under pcall.
 -- @return as acquire()
 local function conclude(call, ok, result)
     local lock, client = call.lock, call.lock.client
@@ -277,13 +276,8 @@ local function run_in_line(call)
     return run(call)
 end
 
---- Acquires the lock for an owner that does not hold it.
--- @param lock      a lock object
--- @param owner     for whom
--- @param lease     seconds, or nil: the client's, kept by the watchdog
--- @param wait      seconds, or nil: until it is free
--- @param patience  seconds without a majority after which it gives up
--- @param now       of client.now()
+--- Acquires the lock for an owner that does not hold it, at `now` of client.now(). The head of this
+-- file says what lease and patience are; wait: seconds, or nil: until it is free.
 -- @return true, or nil and an error: also `deadlock`, `overload`
 function _M.acquire(lock, owner, lease, wait, patience, now)
     local client = lock.client
@@ -346,9 +340,8 @@ function _M.go_on(call)
     return conclude(call, pcall(go, call, run_on))
 end
 
---- Ends a call that nobody waits for any more.
--- @param call   from new_plain_call()
--- @param round  of begin(), if that is not decided; or nil
+--- Ends a call of new_plain_call() that nobody waits for any more. round: of begin(), if that is
+-- not decided; or nil.
 function _M.give_up(call, round)
     if round ~= nil then
         rounds.give_up(call, round)

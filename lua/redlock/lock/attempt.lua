@@ -13,10 +13,8 @@ function _M.seconds(call)
 end
 local seconds_of = _M.seconds
 
---- Registers a granted lease as the owner's hold, and starts the watchdog.
--- @param call    which gets it
--- @param handle  the lease
--- @param from    the hold that was passed on, or nil
+--- Registers a granted lease as the hold of a call's owner, and starts the watchdog. from: the hold
+-- that was passed on, or nil.
 -- @return true; nil: the client was closed meanwhile, or there is no thread for the watchdog, and
 --   the lease is released
 function _M.register(call, handle, from)

@@ -86,11 +86,8 @@ function _M.follow(lock, hold)
     end
 end
 
---- Notes that a lock was released.
--- @param lock  a lock object
--- @param told  how many connections got the message; 0: none, or the name stays closed; nil: not
---   known yet
--- @param hold  what was released
+--- Notes that a lock was released. told: how many connections got the message; 0: none, or the name
+-- stays closed; nil: not known yet.
 function _M.released(lock, told, hold)
     local client = lock.client
     local queue = client.queues[lock.id]
@@ -108,7 +105,6 @@ function _M.released(lock, told, hold)
 end
 
 --- Takes the hold that a call in the queue was offered.
--- @param call  see acquire.lua
 -- @return true; or nil: the call continues
 function _M.take(call)
     local client, place = call.lock.client, call.place
@@ -122,13 +118,9 @@ function _M.take(call)
     return attempt.register(call, from.lease, from)
 end
 
---- Takes over what was exported with a value, or what the owner holds as another kind of lock.
--- @param lock     a lock object of the new kind
--- @param owner    who gets it
--- @param value    of the old hold
--- @param token    of the old hold; 0: none
--- @param seconds  of the lease; nil: the client's, kept by the watchdog
--- @param keep     whether the watchdog keeps it, whatever its lease
+--- Takes over, for an owner of a lock, what was exported with a value and a token (0: none), or
+-- what the owner holds as another kind of lock. seconds: of the lease; nil: the client's, kept by
+-- the watchdog; keep: whether the watchdog keeps it, whatever its lease.
 -- @return true; or nil and an error: lost (with the holder), unknown, expired, closed. What it has
 --   taken is then released
 function _M.import(lock, owner, value, token, seconds, keep)

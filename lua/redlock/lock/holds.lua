@@ -523,8 +523,8 @@ function Holds:leave()
     end
 end
 
---- Like poll(), for a timer of the host, while nobody calls the library.
--- @param sees_ends  whether the host finds owners that ended by itself
+--- Like poll(), for a timer of the host, while nobody calls the library. sees_ends: whether the
+-- host finds owners that ended by itself.
 -- @return seconds until the next call; nil: nothing is held, or nothing is due
 function Holds:patrol(sees_ends)
     self:poll()

@@ -21,11 +21,8 @@ local _M = {}
 local Place = {}
 Place.__index = Place
 
---- Makes a place for a call, which has joined no queue yet.
--- @param lock  a lock object
--- @param lease  seconds; nil: the client's, kept by the watchdog
--- @param ends   when the wait ends; huge: never
--- @param wait   the call's table for the primitive's functions, or nil
+--- Makes a place for a call (its lock, lease, deadline, and wait or nil: see acquire.lua), which
+-- has joined no queue yet.
 function _M.place(lock, lease, ends, wait)
     local client = lock.client
     return setmetatable({ client = client, id = lock.id, queue = nil, behind = client.waiting,
@@ -95,8 +92,7 @@ function _M.ask(lock, wait)
     end
 end
 
---- Wakes the first call of a queue, if it sleeps.
--- @param queue  or nil
+--- Wakes the first call of a queue, or of nil, if it sleeps.
 function _M.wake_first(queue)
     local first = queue and queue[queue.first]
     if first and first.round then
@@ -211,10 +207,8 @@ function Place:abandon()
     hooks.abandoned(self)
 end
 
---- Sleeps until it is woken. Not at all with an offer, which may have come as the last sleep ended.
--- @param place    of the caller
--- @param call     whose subscription may end the sleep, or nil
--- @param seconds  at most
+--- Sleeps until it is woken, or the subscription of `call` (or nil) is, for `seconds` at most. Not
+-- at all with an offer, which may have come as the last sleep ended.
 function _M.sleep(place, call, seconds)
     local client = place.client
     if place.offer then

@@ -249,8 +249,7 @@ function _M.check_wait(wait)
 end
 local check_wait = _M.check_wait
 
--- Acquires the lock for the caller, unless the caller has it already.
--- @param lease, wait, patience  as for acquire()
+-- Acquires the lock for the caller, unless the caller has it already. Arguments as for acquire().
 -- @return as lock() and tryLock()
 local function take(self, lease, wait, patience)
     local now, err = open(self)

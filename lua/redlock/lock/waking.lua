@@ -86,8 +86,7 @@ local function learn(call)
     end
 end
 
--- Sleeps for `seconds`, or until it is woken.
--- @param deaf  whether messages do not wake it
+-- Sleeps for `seconds`, or until it is woken; deaf: not by messages.
 local function nap(call, seconds, deaf)
     local client, subscription = call.lock.client, not deaf and call.sleeps.subscription
     if call.place then
@@ -118,8 +117,8 @@ local function split_pause(call)
     return max(SPLIT_DELAY, found.trip) * 2 ^ min(found.splits - 1, SPLIT_DOUBLINGS) * spread
 end
 
--- Seconds until the next attempt, if no message comes.
--- @param free_in  seconds until a majority may be free, or nil
+-- Seconds until the next attempt, if no message comes. free_in: until a majority may be free, or
+-- nil.
 local function pause_of(call, free_in)
     local client, guarded, held = call.lock.client, call.guarded, call.outcome == "held"
     local pause = (call.sleeps.subscription and held or guarded) and client.options.fallback
@@ -164,8 +163,7 @@ function _M.sleep_on(client, id, began, deadline, sleep)
     return at
 end
 
---- Sleeps until the next attempt makes sense, or the call's time has passed.
--- @param call  see acquire.lua; its round, if any, is freed
+--- Sleeps until the next attempt makes sense, or the call's time has passed. Frees its round.
 function _M.sleep(call)
     if call.votes.tries then
         attempt.forget(call)

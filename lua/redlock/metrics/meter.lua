@@ -34,8 +34,8 @@ local function up_to_colon(name)
     return name:match "^([^:]+)" or OTHER
 end
 
---- @param group_of  function(name): the group of a name; nil: the part before its first colon
--- @param say        function(text), called with problems
+--- group_of(name): the group of a name; nil: the part before its first colon. say(text) is called
+-- with problems.
 function _M.new(group_of, say)
     local self = {
         group_of = group_of or up_to_colon,

@@ -297,8 +297,7 @@ function Shared:chart(time, pause)
     return list
 end
 
---- Writes losses for all workers to read.
--- @param list  of meter.recent
+--- Writes losses (meter.recent) for all workers to read.
 function Shared:note_losses(list)
     for _, loss in ipairs(list) do
         local n = self.dict:incr("redlock:losses", 1, 0)

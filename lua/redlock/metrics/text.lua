@@ -146,6 +146,15 @@ local SERVERS = {
     disconnects = "Connections to a server that were lost or failed.",
 }
 
+local GAUGES = {                     -- of servers: name, field of collect.lua, help, unit
+    { "connected", "ready", "Clients that are connected to a server." },
+    { "voting", "voting", "Clients for whom a server may vote." },
+    { "clock_offset_seconds", "offset", "Seconds that a server's clock is ahead of this one.",
+        "seconds" },
+    { "round_trip_seconds", "round_trip", "Seconds that a server took to tell its time.",
+        "seconds" },
+}
+
 for _, o in ipairs(OUTCOMES) do      -- with the ends of its lines
     o.ends = { acquired = labels_of { o[3], "acquired" } .. "} " }
     for _, name in ipairs(layout[o[1]]) do
@@ -211,17 +220,6 @@ local function write_servers(w, found)
     w:flush()
 end
 
--- A gauge of each server; value(server) may be nil.
-local function write_gauge(w, found, family, help, value, unit)
-    w:family(family, "gauge", help, unit)
-    for _, label in ipairs(sorted(found.now.servers)) do
-        local v = value(found.now.servers[label])
-        if v then
-            w:line(family, server_labels(label), v)
-        end
-    end
-end
-
 local function write_now(w, found)
     local now = found.now
     w:family("redlock_locks_held", "gauge", "Locks that are held now.")
@@ -239,22 +237,20 @@ local function write_now(w, found)
     for _, labels in ipairs(sorted(terms)) do
         w:line("redlock_leader_term", labels, format("%.0f", terms[labels]))
     end
-    write_gauge(w, found, "redlock_server_connected", "Clients that are connected to a server.",
-        function(s) return s.ready end)
-    write_gauge(w, found, "redlock_server_voting", "Clients for whom a server may vote.",
-        function(s) return s.voting end)
-    write_gauge(w, found, "redlock_server_clock_offset_seconds",
-        "Seconds that a server's clock is ahead of this one.",
-        function(s) return s.offset end, "seconds")
-    write_gauge(w, found, "redlock_server_round_trip_seconds",
-        "Seconds that a server took to tell its time.",
-        function(s) return s.round_trip end, "seconds")
+    for _, g in ipairs(GAUGES) do
+        local family = "redlock_server_" .. g[1]
+        w:family(family, "gauge", g[3], g[4])
+        for _, label in ipairs(sorted(now.servers)) do
+            local value = now.servers[label][g[2]]
+            if value then
+                w:line(family, server_labels(label), value)
+            end
+        end
+    end
 end
 
---- @param found  { groups, servers (label -> array), rounds (an array), now (of collect.lua) }
--- @param how     "prometheus" or "openmetrics"
--- @param pause   function(): lets other work run
--- @return the text
+--- The text of { groups, servers (label -> array), rounds (an array), now (of collect.lua) }. how:
+-- "prometheus" or "openmetrics"; pause() lets other work run.
 function _M.of(found, how, pause)
     local w = setmetatable({ parts = {}, chunks = {}, open = how == "openmetrics",
         pause = pause }, Writer)

@@ -8,8 +8,7 @@ local _M = {}
 
 local MAX_TEXT = 1024        -- bytes of an error of rl_open, which may name a file
 
--- @param core   the opened core, or NULL
--- @param close  called when the core is collected
+-- close(core) is called when the core is collected.
 local function kept(core, close, text)
     if core == nil then
         return nil, ffi.string(text)

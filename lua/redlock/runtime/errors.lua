@@ -107,8 +107,7 @@ local function is_interrupt(err)
 end
 
 --- Raises a caught Ctrl-C again. It raises an error at any instruction of a program of luajit, and
--- is meant for the whole program.
--- @param err  what was caught; returns if it is something else
+-- is meant for the whole program. Returns if `err` is something else.
 function _M.rethrow_interrupt(err)
     if is_interrupt(err) then
         error(err, 0)
@@ -116,9 +115,8 @@ function _M.rethrow_interrupt(err)
 end
 
 --- The text for an error that a user's function raised and that its caller must not get. Raises a
--- caught Ctrl-C again.
--- @param what  the function, such as "the on_event function"
--- @param err   any value, also one whose __tostring fails
+-- caught Ctrl-C again. what: such as "the on_event function"; err: any value, also one whose
+-- __tostring fails.
 function _M.failed(what, err)
     _M.rethrow_interrupt(err)
     local ok, text = pcall(tostring, err)

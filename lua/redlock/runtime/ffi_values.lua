@@ -10,7 +10,6 @@ local _M = {}
 local C, text_out
 
 --- Makes the buffers, once the core is loaded. `keys` and `args` are valid until the next fill().
--- @param core  the C API
 function _M.load(core)
     _M.keys = ffi_new("rl_bytes[?]", core.RL_MAX_KEYS)
     _M.args = ffi_new("rl_bytes[?]", core.RL_MAX_ARGS)

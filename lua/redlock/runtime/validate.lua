@@ -58,9 +58,9 @@ local function hint(class, what, methods)
     setmetatable(class, { __index = hints })
 end
 
---- Gives a class methods that raise at the caller's line when called with a dot instead of a colon,
--- on anything but an object of the class, or with too many arguments: Redisson's methods of the same
--- names take units and numbers of permits.
+--- Gives a class methods that raise at the caller's line when called with a dot instead of a
+-- colon, on anything but an object of the class, or with too many arguments: Redisson's methods
+-- of the same names take units and numbers of permits.
 -- @param class    the metatable of the objects
 -- @param what     the user's word for an object: "lock"
 -- @param methods  name -> function of the object and at most three values, since LuaJIT compiles

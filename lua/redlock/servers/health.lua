@@ -35,8 +35,7 @@ local function persistence_of(info)
     return info.aof ~= 0 and "aof" or info.rdb ~= 0 and "rdb" or "none seen"
 end
 
--- Reads one node's row, without a verdict.
--- @param since  a node that has not answered since then (client.now()) timed out; or nil
+-- Reads one node's row, without a verdict. since: as for rows().
 local function read(client, i, info, text, since)
     local C = rounds.load()
     if not GUARDS then
@@ -230,9 +229,7 @@ function _M.exposed(client)
     return list
 end
 
---- What is wrong with the set of servers and the client's files, as findings.
--- @param client
--- @param without_files  true: does not look at the files
+--- What is wrong with the set of servers and, unless without_files, the client's files: findings.
 function _M.findings(client, without_files)
     local n, list = client.size, {}
     local function found(kind, ...)

@@ -13,7 +13,6 @@ local each = pairs            -- for finalizers: see finalizers.lua
 
 local _M = {}
 
-local MAX_PREFIX = 1024
 local COMMAND = "to use the servers of the command `redlock`: redlock.from_environment()"
 local MINUTE = 60             -- seconds; more was meant as milliseconds
 
@@ -47,41 +46,28 @@ local function whole(least, most)
     end
 end
 
+-- Refuses what does not fit, and says what is needed.
+local function needs(words, fits)
+    return function(what, value)
+        if not fits(value) then
+            bad(what, words)
+        end
+    end
+end
+
 local function one_of(words, ...)
     local known = {}
     for _, value in ipairs { ... } do
         known[value] = true
     end
-    return function(what, value)
-        if not known[value] then
-            bad(what, words .. " is needed")
-        end
-    end
+    return needs(words .. " is needed", function(value) return known[value] end)
 end
+
+local flag = one_of("true or false", true, false)
 
 local function path(what, value)
     if value ~= false then
         validate.text(what, value, 4096)
-    end
-end
-
-local function drift(what, value)
-    if type(value) ~= "number" or not (value >= 0 and value <= 0.5) then
-        bad(what, "a number from 0 to 0.5 is needed")
-    end
-end
-
-local function prefix(what, value)
-    if type(value) ~= "string" or #value > MAX_PREFIX then
-        bad(what, format("a string of at most %d bytes is needed", MAX_PREFIX))
-    end
-end
-
-local function cluster(what, value)
-    if value ~= false and (type(value) ~= "string" or #value > 32
-        or not value:find "^[%w._-]+$" or value:find("^" .. ("%x"):rep(16) .. "$")) then
-        bad(what, "1 to 32 letters, digits and . _ - are needed, but not 16 hex digits; without "
-            .. "this option clients compare the addresses of the servers")
     end
 end
 
@@ -93,22 +79,24 @@ local function label(what, value)
     end
 end
 
-local function on_event(what, value)
-    if value ~= false and value ~= "auto" and type(value) ~= "function" then
-        bad(what, 'a function, false or "auto" is needed, not ' .. type(value))
-    end
-end
+local drift = needs("a number from 0 to 0.5 is needed", function(value)
+    return type(value) == "number" and value >= 0 and value <= 0.5
+end)
 
-local function metrics(what, value)
-    if value ~= false and (type(value) ~= "table" or type(value.attach) ~= "function") then
-        bad(what, "the result of new() of the module redlock.metrics is needed, or false")
-    end
-end
+local prefix = needs("a string of at most 1024 bytes is needed", function(value)
+    return type(value) == "string" and #value <= 1024
+end)
 
-local function host(what, value)
-    if value ~= false and (type(value) ~= "table" or type(value.wait) ~= "function") then
-        bad(what, 'a module such as require "redlock.host.luv", or the result of '
-            .. 'require("redlock.host.loop").new, is needed')
+local cluster = needs("1 to 32 letters, digits and . _ - are needed, but not 16 hex digits; "
+    .. "without this option clients compare the addresses of the servers", function(value)
+    return value == false or type(value) == "string" and #value <= 32
+        and value:find "^[%w._-]+$" and not value:find("^" .. ("%x"):rep(16) .. "$")
+end)
+
+-- A table with a function, or false.
+local function has(field)
+    return function(value)
+        return value == false or type(value) == "table" and type(value[field]) == "function"
     end
 end
 
@@ -146,7 +134,7 @@ function _M.too_long(o, lease)
         o.lock_delay > 0 and " - lock_delay" or "", _M.longest_lease(o))
 end
 
--- @param given  the user's options, without defaults
+-- given: the user's options, without defaults.
 local function lease(what, value, o, given)
     local longest = _M.longest_lease(o)
     if type(value) == "number" and value > longest then
@@ -199,9 +187,12 @@ _M.rows = {
     { "label", true, "string|boolean", "the holder's name; true: host, process, program",
         check = label, flag = "--label", arg = "TEXT", of = "run" },
     { "on_event", "auto", '"auto"|false|fun(e: redlock.Event)', "\"auto\": to nginx's log",
-        check = on_event },
+        check = needs('a function, false or "auto" is needed', function(value)
+            return value == false or value == "auto" or type(value) == "function"
+        end) },
     { "metrics", false, "redlock.Metrics|false", "counts for Prometheus: `redlock.metrics`",
-        check = metrics },
+        check = needs("the result of new() of the module redlock.metrics is needed, or false",
+            has "attach") },
     { "handover", 16, "integer", "hand-overs in a row within the process; 0: none",
         check = whole(0, 1e6) },
     { "max_waiting", 10000, "integer", "calls that may wait in the process, for all names",
@@ -213,11 +204,12 @@ _M.rows = {
     { "signals", false, "redlock.Signal[]|false", "plain LuaJIT: these release all locks",
         check = signals, c = "signals", as = "signals" },
     { "host", false, "redlock.Host|false", "the event loop; false: found by itself",
-        check = host },
+        check = needs('a module such as require "redlock.host.luv", or the result of '
+            .. 'require("redlock.host.loop").new, is needed', has "wait") },
     { "restart_guard", "auto", 'boolean|"auto"', "no vote after a loss; \"auto\": if several",
         check = one_of('true, false or "auto"', true, false, "auto") },
     { "behind_proxy", false, "boolean", "servers may restart while connections to them stay",
-        check = one_of("true or false", true, false) },
+        check = flag },
     { "user", false, WORDS, "for nodes that have no password of their own",
         flag = "--user", arg = "NAME" },
     { "password", false, "false|string|fun(): string, string?", "or a function" },
@@ -234,8 +226,7 @@ _M.rows = {
     { "key_file", false, WORDS, "PEM file with the key of that certificate", check = path,
         c = "key_file", as = "text", flag = "--key-file", arg = "FILE" },
     { "tls_verify", true, "boolean", "false: accept any certificate",
-        check = one_of("true or false", true, false), c = "tls_verify", as = "flag",
-        flag = "--no-tls-verify" },
+        check = flag, c = "tls_verify", as = "flag", flag = "--no-tls-verify" },
 }
 
 --- name -> default.

@@ -215,10 +215,8 @@ local function verdict(found)
     return marked("bad", format("%d of %d servers vote: no majority", voting, #found.servers))
 end
 
---- @param found  from status.lua
--- @param nonce   for the script, as in the header Content-Security-Policy
--- @param pause   function(): lets other work run
--- @return HTML
+--- HTML of what status.lua has found. nonce: for the script, as in the header
+-- Content-Security-Policy; pause() lets other work run.
 function _M.of(found, nonce, pause)
     local host = text_of(found.host)
     local out = { '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">',

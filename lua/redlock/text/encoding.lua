@@ -75,8 +75,7 @@ function _M.width(text)
     return #gsub(text, "[\128-\191]", "")
 end
 
---- @param rows  lists of texts
--- @return the width of each column
+--- @return the width of each column of rows, which are lists of texts
 function _M.widths(rows)
     local widths = {}
     for _, row in ipairs(rows) do
@@ -87,8 +86,7 @@ function _M.widths(rows)
     return widths
 end
 
---- @param rows  lists of texts
--- @return a list of lines, in which the columns are two spaces apart
+--- @return a line for each of such rows, with columns two spaces apart
 function _M.columns(rows)
     local widths, lines = _M.widths(rows), {}
     for k, row in ipairs(rows) do

@@ -79,10 +79,8 @@ local function list(t, after_each)
     return "[" .. table.concat(parts, ", ") .. "]"
 end
 
---- @return a value as one line of JSON. A table with [1], or an empty one, is an array.
---   Infinity and NaN are null.
--- @param value  the value
--- @param after_each  function(): called after each element of an array; or nil
+--- @return a value as one line of JSON. A table with [1], or an empty one, is an array. Infinity
+--   and NaN are null. after_each(), or nil, is called after each element of an array
 function encode(value, after_each)
     if type(value) == "table" then
         return (value[1] ~= nil or next(value) == nil) and list(value, after_each)
