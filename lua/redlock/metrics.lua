@@ -41,7 +41,6 @@ local function dict_of(name)
     return dict
 end
 
---- See types/metrics.lua.
 function _M.new(opts)
     opts = validate.options("options", opts, OPTIONS)
     if opts.group ~= nil then

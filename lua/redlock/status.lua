@@ -19,7 +19,6 @@ local SHOWN = 100            -- locks, and names with waiters, at most
 local POLICY = "default-src 'none'; style-src 'unsafe-inline'; connect-src 'self'; img-src data:; "
     .. "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; script-src 'nonce-%s'"
 
---- See types/status.lua.
 function _M.new(opts)
     opts = validate.options("options", opts, OPTIONS)
     local metrics = opts.metrics

@@ -118,7 +118,6 @@ function _M.command_behind(names, argv, command)
     end
 end
 
---- Returns the only name, or fails.
 function _M.name(names, command)
     if #names ~= 1 then
         usage(#names == 0 and command .. " needs the name of a lock"

@@ -32,7 +32,6 @@ STATUSES
 
 local STATUS = { ok = 0, warning = 1, error = 2 }
 
---- Runs the verb.
 function _M.main(given, names)
     if #names > 0 then
         args.fail("check takes no names; of a lock there is: redlock status "

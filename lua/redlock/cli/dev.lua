@@ -166,7 +166,6 @@ local function run(n, folder, given)
     return 0
 end
 
---- Runs the verb.
 function _M.main(given, names)
     local n = tonumber(names[1] or 3)
     if not n or n % 1 ~= 0 or n < 1 or n > 32 or names[2] then

@@ -70,7 +70,6 @@ local function statuses(verb)
     return "Exit status:\n" .. flags.text(rows)
 end
 
--- A line for each verb.
 local function verbs()
     local lines = {}
     for i, word in ipairs(_M.verbs) do
@@ -116,14 +115,12 @@ STATUSES
 
 More: redlock run --help, and so on.]]
 
---- The general help text.
 function _M.general()
     return (GENERAL:gsub("VERBS", verbs):gsub("FLAGS", function()
         return flags.text(flags.common)
     end):gsub("STATUSES", function() return statuses() end))
 end
 
---- The help text of a verb.
 function _M.of(word)
     local verb = _M.verb(word)
     return (verb.help:gsub("FLAGS", function() return flags.text(verb.flags) end)

@@ -32,7 +32,6 @@ function Hold:taken(got, at_least)
     return true
 end
 
---- Seconds left of the hold.
 function Hold:remaining()
     return self.lock:remaining()
 end
@@ -49,7 +48,6 @@ function Hold:refusal(err)
         .. (err.holder and (" (%s)"):format(err.holder.label) or "")
 end
 
---- Variables for the command's environment.
 function Hold:variables()
     local lock = self.lock
     return { REDLOCK_NAME = table.concat(self.names, "\n"), REDLOCK_TOKEN = self.token,

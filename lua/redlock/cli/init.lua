@@ -27,7 +27,6 @@ FLAGS
 
 STATUSES]]
 
---- Runs the verb.
 function _M.main(given, names)
     if #names > 0 then
         args.fail "init takes no names"

@@ -78,7 +78,6 @@ local function campaign(election, say)
     end
 end
 
---- Runs the verb.
 function _M.main(given, names, argv)
     args.command_behind(names, argv, "lead")
     local name = args.name(names, "lead")

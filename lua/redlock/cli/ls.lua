@@ -43,7 +43,6 @@ local function show(list)
     end
 end
 
---- Runs the verb.
 function _M.main(given, names)
     if #names > 1 then
         args.fail("ls takes only one pattern; quote it: redlock ls 'deploy:*'")

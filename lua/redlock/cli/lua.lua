@@ -224,7 +224,6 @@ local function attend(script, kill_after)
     end
 end
 
---- Runs the verb.
 function _M.main(given, names, argv)
     if not names[1] then
         args.fail "lua needs the name of a file: redlock lua FILE [ARGS]"

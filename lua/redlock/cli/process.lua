@@ -71,7 +71,6 @@ local function strerror()
     return ffi.string(C.rlc_strerror(ffi.errno()))
 end
 
---- The number of this process.
 function _M.id()
     return C.rlc_getpid()
 end
@@ -345,7 +344,6 @@ function _M.is_below(ancestor)
     return pid == ancestor
 end
 
---- The process group of a process.
 function _M.group(pid)
     return C.rlc_getpgid(pid)
 end

@@ -130,7 +130,6 @@ function _M.locks(list, columns)
     end))
 end
 
---- An error of the library, for people.
 function _M.error(err)
     if not err.nodes then
         return err.code .. ": " .. err.message

@@ -176,7 +176,6 @@ local function check_at_least(given)
     given["--lease"] = math.max(o.lease, math.min(at_least, client_options.longest_lease(o)))
 end
 
---- Runs the verb.
 function _M.main(given, names, argv)
     args.command_behind(names, argv, "run")
     holds.check(given, names)

@@ -184,7 +184,6 @@ end
 
 local NOTHING = { readers = {}, permits = {}, queue = {} }
 
---- Runs the verb.
 function _M.main(given, names)
     local name = args.name(names, "status")
     local client = config.client(given)

@@ -21,12 +21,10 @@ local HOME, REST_OF_LINE, REST = "\27[H", "\27[K", "\27[J"
 
 local before                 -- settings from `stty -g`
 
---- Whether both input and output are a terminal.
 function _M.is_here()
     return process.is_terminal(STDIN) and process.is_terminal(STDOUT)
 end
 
---- The terminal's lines and columns.
 function _M.size()
     local screen = ffi.new "struct rlc_screen"
     if C.rlc_ioctl(STDOUT, GET_SIZE, screen) ~= 0 or screen.lines == 0 then
@@ -50,7 +48,6 @@ function _M.enter()
     io.stdout:flush()
 end
 
---- Restores the terminal.
 function _M.leave()
     io.stdout:write(LEAVE)
     io.stdout:flush()

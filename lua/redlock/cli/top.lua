@@ -85,7 +85,6 @@ local function rates(was, holds, seconds)
     return taken / seconds, left / seconds
 end
 
--- One scan: what the screen shows.
 local function look(self)
     local client, seen = self.client, { time = os.time() }
     local servers, why = client:open()
@@ -149,7 +148,6 @@ local function first(list, most)
     return best
 end
 
--- A server's state in words.
 local function state_of(row)
     if not row.ready then
         return row.code
@@ -205,7 +203,6 @@ local function screen(seen, most, width)
     return lines
 end
 
--- The screen's contents as one line.
 local function line(seen)
     local parts = {}
     for i, row in ipairs(seen.servers) do
@@ -237,7 +234,6 @@ end
 
 -- ----------------------------------------------------------------------------------
 
--- Scans and shows until the end.
 local function go_on(self)
     for n = 1, self.count do
         local cpu = os.clock()
@@ -257,7 +253,6 @@ local function count_of(text)
     return n or math.huge
 end
 
---- Runs the verb.
 function _M.main(given, names)
     if #names > 1 then
         args.fail("top takes only one pattern; quote it: redlock top 'deploy:*'")

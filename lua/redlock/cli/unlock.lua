@@ -26,7 +26,6 @@ STATUSES
 
 local FREE = 3
 
---- Runs the verb.
 function _M.main(given, names)
     local name = args.name(names, "unlock")
     if not given["--force"] then

@@ -37,7 +37,6 @@ local function pause(client, heard, seconds)
     return stay.pause(0)
 end
 
---- Runs the verb.
 function _M.main(given, names)
     local name = args.name(names, "wait")
     local client = config.client(given)

@@ -104,7 +104,6 @@ function _M.new(opts, from)
     return self
 end
 
---- See redlock.from_environment.
 function _M.from_environment(opts)
     return _M.new(outside.read(opts, nil, "the program"))
 end

@@ -341,7 +341,6 @@ function Box:cancel(task, err)
     end
 end
 
---- Makes the box of a host (see loop.lua).
 function _M.new(host)
     return setmetatable({
         host = host,

@@ -144,7 +144,6 @@ local function add_holds(host, box)
     end
 end
 
---- Makes a host of an event loop, for `host` of redlock.new.
 function _M.new(def)
     local host = {}
     for key, value in pairs(def) do

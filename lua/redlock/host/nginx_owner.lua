@@ -253,7 +253,6 @@ function _M.is_of_running(hold, owner)
     return of ~= nil and of ~= NO_REQUEST and not of.over
 end
 
---- Notes that a hold has ended.
 function _M.left(hold)
     nginx_end.count(hold.counted, -1)
     hold.counted = nil

@@ -75,7 +75,6 @@ if jit then
     jit.off(wait_on)
 end
 
---- Waits until the round is done, and returns its outcome.
 function _M.wait(round, _, _, _, client)
     if not C then
         C = ffi_core.load()

@@ -186,7 +186,6 @@ local function callback(opts, what)
     return opts[what] == nil and function() end or validate.is_function(what, opts[what])
 end
 
---- See Client:getElection.
 function _M.new(client, name, opts)
     opts = validate.options("options", opts, OPTIONS)
     local view = lock.new(client, fenced_lock, name, { owner = {} })

@@ -48,7 +48,6 @@ local fenced = primitive.new {
     methods = fenced_lock.methods,
 }
 
---- See Client:getReadWriteLock.
 function fenced.pair(client, name, opts)
     local wanted = validate.options("options", opts, opts or {}).fenced
     if wanted == nil then

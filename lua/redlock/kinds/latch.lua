@@ -264,7 +264,6 @@ function methods:describe() return "latch '" .. printable(self.name) .. "'" end
 function methods:__tostring() return format("latch(%s)", printable(self.name)) end
 validate.methods(Latch, "latch", methods)
 
---- See Client:getCountDownLatch.
 function _M.new(client, name, opts)
     local ttl = validate.options("options", opts, OPTIONS).ttl
     lock.new(client, latch_primitive, name)   -- checks the name

@@ -115,7 +115,6 @@ _M.primitive = primitive.new {
     methods = methods,
 }
 
---- See Client:getMultiLock.
 function _M.new(client, names, opts)
     if type(names) ~= "table" or #names < 1 then
         validate.bad("names", "a list of names is needed")

@@ -48,7 +48,6 @@ local function run(view, token, period, fn)
     end, view, token)
 end
 
---- See Client:once.
 function _M.once(client, name, period, fn, opts)
     opts = validate.options("options", opts, OPTIONS)
     validate.seconds("period", period, 0.001, rounds.FOREVER)

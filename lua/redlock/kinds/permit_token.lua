@@ -104,7 +104,6 @@ function _M.recount(permit, token)
     return number(permit, token)
 end
 
---- The token of a permit, or nil and an error.
 function _M.of(self)
     local hold, err = lock.valid_hold(self)
     if not hold then

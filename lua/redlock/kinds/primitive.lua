@@ -230,7 +230,6 @@ end
 -- Names of the library's own kinds. A user's kind must not have one: holds are told apart by them.
 local names = {}
 
---- Makes a primitive of the user's: see redlock.primitive.
 function _M.define(def)
     def = validate.options("primitive", def, FIELDS)
     local self = make(def, script_in)
@@ -258,7 +257,6 @@ function _M.channel(client, name)
     return "redlock:{" .. client.options.prefix .. name .. "}:free"
 end
 
---- @return whether a value came from _M.new
 function _M.is_primitive(value)
     return getmetatable(value) == Primitive
 end

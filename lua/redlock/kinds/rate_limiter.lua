@@ -74,7 +74,6 @@ function methods:__tostring()
 end
 validate.methods(Limiter, "limiter", methods)
 
---- See Client:getRateLimiter.
 function _M.new(client, name, n, period)
     validate.integer("n", n, 1, _M.MAX)
     validate.seconds("period", period, options.min_lease(client.options), rounds.FOREVER)

@@ -198,7 +198,6 @@ writing = primitive.new {
 _M.reading, _M.writing = reading, writing
 local Pair, methods = {}, {}
 
---- See Client:getReadWriteLock.
 function _M.new(client, name, opts)
     return setmetatable({ reader = lock.new(client, reading, name, opts),
         writer = lock.new(client, writing, name, opts) }, Pair)

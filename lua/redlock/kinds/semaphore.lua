@@ -162,7 +162,6 @@ function methods:__tostring()
 end
 validate.methods(Semaphore, "semaphore", methods)
 
---- See Client:getSemaphore.
 function _M.new(client, name, permits, opts)
     local fenced = validate.options("options", opts, OPTIONS).fenced
     validate.integer("permits", permits, 1, _M.MAX)

@@ -151,7 +151,6 @@ local function failure(call, code)
     return err
 end
 
--- Decides whether there will be another attempt.
 local function decide(call)
     local client = call.lock.client
     handover.found(call.lock, true)

@@ -7,7 +7,6 @@ local max, huge = math.max, math.huge
 
 local _M = {}
 
---- The seconds of the lease that a call wants.
 function _M.seconds(call)
     return call.lease or call.lock.client.options.lease
 end
@@ -115,7 +114,6 @@ function _M.take_round(call)
     return round
 end
 
---- Frees the round of the failed attempt.
 function _M.forget(call)
     rounds.free(_M.take_round(call))
 end

@@ -212,7 +212,6 @@ local function check_list(list)
     end
 end
 
---- Waits for all futures of a list.
 function _M.wait_all(list, timeout)
     check_list(list)
     if timeout ~= nil then

@@ -286,7 +286,6 @@ function Holds:any()
     return key ~= nil
 end
 
---- Whether any hold has onLost functions.
 function Holds:listened()
     return self.listeners > 0
 end

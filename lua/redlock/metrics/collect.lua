@@ -77,7 +77,6 @@ function Collection:read(client)
     end
 end
 
---- Reads the counters of all clients.
 function Collection:read_all()
     for client in pairs(self.clients) do
         self:read(client)

@@ -117,7 +117,6 @@ local function place_of(seconds)
     return min(ceil(log(seconds * 1000 - 0.01) * PER_OCTAVE), BOUNDS)
 end
 
---- A call has acquired its lock.
 function Meter.acquired(self, name, waited)
     local array = self.known[name] or learn(self, name)
     local i = waited < SHORT and WAIT or WAIT + place_of(waited)
@@ -162,7 +161,6 @@ function Meter.contended(self, name)
     count(self, name, CONTENDED)
 end
 
---- A hold was lost.
 function Meter.lost(self, name, reason)
     count(self, name, LOSSES[reason] or LOSSES.other)
     local recent = self.recent
@@ -172,7 +170,6 @@ function Meter.lost(self, name, reason)
     recent[#recent + 1] = { time = os.time(), name = printable(name), reason = reason }
 end
 
---- The watchdog has renewed a lease.
 function Meter.renewed(self, name)
     count(self, name, RENEWALS)
 end

@@ -206,7 +206,6 @@ function UNPACK.L(now, f)
     now.leaders[#now.leaders + 1] = { name = f[2], id = f[3], term = tonumber(f[4]) }
 end
 
--- Adds the state of a worker.
 local function unpack_into(now, text)
     local first, rest = text:match "^([^\n]*)\n?(.*)$"
     local worker = fields_of(first)

@@ -48,7 +48,6 @@ function _M.says_yes(answer)
     return answer.vote > 0 or nil
 end
 
---- How many answers say yes.
 function _M.yes(list)
     local yes = 0
     for i = 1, #list do

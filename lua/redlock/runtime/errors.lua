@@ -155,7 +155,6 @@ function _M.around(fn, leave, ...)
     return a, unpack(results, 1, n)
 end
 
---- @return whether a value is one of our errors
 function _M.is_error(value)
     return getmetatable(value) == Error
 end

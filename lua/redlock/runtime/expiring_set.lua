@@ -23,7 +23,6 @@ function ExpiringSet:add(name, now, value)
     self.now[name] = value
 end
 
---- @return the value of a name, or nil
 function ExpiringSet:get(name)
     return self.now[name] or self.before[name]
 end

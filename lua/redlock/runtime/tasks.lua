@@ -153,7 +153,6 @@ local function fail(self, future, err)
     end
 end
 
--- A list of the futures that wait.
 local function all_waiting(self)
     local list = {}
     for _, future in pairs(self.waiting) do
@@ -245,7 +244,6 @@ function Tasks:run(future, limit)
     end
 end
 
---- Runs tasks as far as they can get without waiting.
 function Tasks:poll()
     if self.count > 0 and self.client.core then
         self:run()

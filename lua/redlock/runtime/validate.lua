@@ -132,7 +132,6 @@ end
 -- W3C's Trace Context: version, trace, span, flags.
 local TRACEPARENT = "^%x%x%-" .. ("[%da-f]"):rep(32) .. "%-" .. ("[%da-f]"):rep(16) .. "%-%x%x$"
 
---- The value of a `traceparent` header.
 function _M.traceparent(what, value)
     if type(value) ~= "string" or not find(value, TRACEPARENT) then
         bad(what, "what a header traceparent has is needed: 00-TRACE-SPAN-FLAGS")
@@ -140,7 +139,6 @@ function _M.traceparent(what, value)
     return value
 end
 
---- A list of at most `most` strings.
 function _M.strings(what, value, most)
     if type(value) ~= "table" or #value > most then
         bad(what, format("a list of at most %d strings is needed, not %s", most,

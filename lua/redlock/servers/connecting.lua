@@ -57,7 +57,6 @@ local function wanted(client)
     return quorum(client.size) + client.options.margin
 end
 
---- See client:connect.
 function _M.connect(client, seconds)
     local began, pause, round = client.now(), PAUSE, nil
     local ends, answers_due = began + seconds, began + client.options.timeout
@@ -96,7 +95,6 @@ local function ask(client)
     end
 end
 
---- See client:health.
 function _M.health(client)
     ask(client)
     local asked, pause, again = client.asked, PAUSE, false

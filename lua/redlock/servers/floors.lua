@@ -21,7 +21,6 @@ _M.COUNTER_TTL = limits.DAY
 
 local TELL = script_text.own "fenced.tell"     -- kept here: the core points to it
 
---- Sets the fields of rl_options.
 function _M.configure(settings)
     settings.tell_script = TELL
 end

@@ -45,7 +45,6 @@ function _M.is_on(options)
     return options.restart_guard
 end
 
---- Sets the guard's fields of rl_options.
 function _M.configure(settings, options)
     settings.unguarded = _M.is_on(options) and 0 or 1
     settings.marker, settings.marker_script = _M.KEY, SET    -- off: it looks for others' markers

@@ -123,7 +123,6 @@ local function no_servers(origin)
         .. "with: redlock dev")
 end
 
--- Replaces settings of opts by given ones.
 local function override(opts, given)
     for _, name in ipairs(PASSWORDS) do
         if given[name] then

@@ -32,7 +32,6 @@ local function line_of(path)
     return line or "?"
 end
 
---- The name of this host.
 function _M.host()
     return line_of "/proc/sys/kernel/hostname"
 end
