@@ -11,7 +11,7 @@ uninstall: uninstall-shown
 
 # README and the pages that it links to.
 PAGES = README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md spec/SAFETY.md spec/ATTACKS.md \
-        spec/bench/README.md $(wildcard spec/bench/*.svg)
+        spec/bench/README.md
 
 .PHONY: install-pages
 install-pages: ## install only README, the pages and the examples

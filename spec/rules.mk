@@ -294,14 +294,6 @@ bench: ## compare with a C loop; ten minutes; ONLY="one many"
 	@mkdir -p $(BENCH)
 	@BENCH=$(BENCH) $(RUN_LUA) spec/bench/run.lua
 
-.PHONY: bench-report
-bench-report: BENCH ?= $(BUILD)/bench
-bench-report: ## the same, as a page with charts: build/bench/index.html
-	@mkdir -p $(BENCH)
-	@$(MAKE) --no-print-directory -s bench > $(BENCH)/bench.txt
-	@$(RUN_LUA) spec/bench/report.lua $(BENCH)/bench.txt $(BENCH)
-	@echo $(BENCH)/index.html
-
 # PEERS: names of those to compare with, with commas between them; all by default.
 .PHONY: bench-peers
 bench-peers: BENCH ?= $(BUILD)/bench/peers
@@ -312,9 +304,7 @@ bench-peers: ## compare with other locks, fetched into build/peers
 	@spec/bench/peers/fetch $(BUILD)/peers > $(BENCH)/peers.txt
 	@$(RUN_LUA) spec/bench/peers.lua $(BUILD)/peers $(or $(ROUNDS),20) $(or $(CYCLES),100) \
 	    "$(PEERS)" >> $(BENCH)/peers.txt
-	@$(RUN_LUA) spec/bench/report.lua $(BENCH)/peers.txt $(BENCH)
 	@cat $(BENCH)/peers.txt
-	@echo $(BENCH)/index.html
 
 .PHONY: instructions
 instructions: ## count and record the instructions of a cycle
@@ -342,12 +332,6 @@ bench-fencing: ## measure the memory of fenced names; N=1000000: 10 minutes
 	@spec/setup demo
 	@$(MAKE) --no-print-directory -s all tools
 	@$(RUN_LUA) spec/bench/fence_memory.lua $(or $(N),1000000) $(SECONDS)
-
-.PHONY: pictures
-pictures: ## draw examples/metrics/status.png, in some minutes
-	@spec/setup test
-	@$(MAKE) --no-print-directory -s all tools
-	@$(RUN_LUA) spec/docs/pictures.lua examples/metrics/status.png $(SECONDS)
 
 .PHONY: types
 types: ## write options and codes into the reference and pages

@@ -2,8 +2,7 @@
 -- futures of each, whatever else the machine does: without those of system calls. Five servers.
 --
 --     luajit spec/bench/instructions.lua            prints and compares
---     luajit spec/bench/instructions.lua accept     writes instructions.txt, and the table of
---                                                   README.md; make instructions
+--     luajit spec/bench/instructions.lua accept     writes instructions.txt; make instructions
 --
 -- In LuaJIT's interpreter this is the same each time, within 1 %, as answers come together or
 -- apart; that is what tests compare. Where a key is in a table depends on a seed that LuaJIT draws,
@@ -22,9 +21,9 @@ package.path = ("%/lua/?.lua;%/lua/?/init.lua;%/build/?.lua;%/?.lua;%/?/init.lua
 local _M = {}
 
 _M.TOLERANCE = 0.05
-local FILE, PAGE = root .. "/spec/bench/instructions.txt", root .. "/spec/bench/README.md"
+local FILE = root .. "/spec/bench/instructions.txt"
 local SERVERS, CYCLES, FUTURES, MARK = 5, 1000, 1000, "getppid"
-local WARM, WARM_COMPILED, SEEDS, TOP = 100, 1000, 5, 20
+local WARM, WARM_COMPILED, SEEDS = 100, 1000, 5
 
 -- ---- what is counted, in a process of its own --------------------------------------
 
@@ -60,35 +59,15 @@ local function connected(uris)
         connect_timeout = 60 }
 end
 
-function work.cycles(uris)
-    local client = connected(uris)
-    cycles(client, WARM)
-    measure(cycles, client, CYCLES)
+local function warm_cycles(warm)
+    return function(uris)
+        local client = connected(uris)
+        cycles(client, warm)
+        measure(cycles, client, CYCLES)
+    end
 end
 
--- Prints where each trace is in memory, and where in Lua it begins.
-function work.compiled(uris)
-    local util, begun = require "jit.util", {}
-    local function note(what, trace, fn, pc)
-        if what == "start" then
-            begun[trace] = { fn, pc }
-        end
-    end
-    jit.off(note)
-    jit.attach(note, "trace")
-    local client = connected(uris)
-    cycles(client, WARM_COMPILED)
-    measure(cycles, client, CYCLES)
-    jit.attach(note)
-    for trace, at in pairs(begun) do
-        local code, address = util.tracemc(trace)
-        if code then
-            local info = util.funcinfo(at[1], at[2])
-            print(("trace %.0f %d %s:%d"):format(address, #code,
-                info.source:gsub("^.*/lua/", "lua/"), info.currentline))
-        end
-    end
-end
+work.cycles, work.compiled = warm_cycles(WARM), warm_cycles(WARM_COMPILED)
 
 local function futures_of(locks, method, ...)
     local futures = {}
@@ -160,14 +139,12 @@ local function total(file)
 end
 
 --- Runs that work below callgrind.
--- @return what was counted from the first mark to the second, and to the third; the file of the
--- former; what was printed
+-- @return what was counted from the first mark to the second, and from there to the third
 local function counted(uris, mode, seed)
     local support = require "spec.support"
     local file = support.tmpdir() .. "/counted"
-    local argv = { "valgrind", "--tool=callgrind", "--dump-before=" .. MARK, "--dump-instr=yes",
-        "--compress-strings=no", "--compress-pos=no", "--callgrind-out-file=" .. file, "luajit",
-        mode == "compiled" and "-jon" or "-joff", root .. "/spec/bench/instructions.lua", mode }
+    local argv = { "valgrind", "--tool=callgrind", "--dump-before=" .. MARK,
+        "--callgrind-out-file=" .. file, "luajit", mode == "compiled" and "-jon" or "-joff", root .. "/spec/bench/instructions.lua", mode }
     argv.stdout, argv.stderr, argv.env = "pipe", "stdout", support.lua_env()
     argv.env.LD_PRELOAD = require("spec.support.build").program "seedshim.so"
     argv.env.SEED = seed or 1
@@ -179,7 +156,7 @@ local function counted(uris, mode, seed)
     if p:wait(10) ~= 0 then
         error("nothing was counted:\n" .. text, 0)
     end
-    return total(file .. ".2"), total(file .. ".3"), file .. ".2", text
+    return total(file .. ".2"), total(file .. ".3")
 end
 
 local function with_servers(fn)
@@ -212,97 +189,23 @@ function _M.count_metered()
     return (metered - bare) / CYCLES
 end
 
--- ---- where they go -------------------------------------------------------------------
-
-local LUAJIT, COLLECTOR = "LuaJIT itself: interpreter, compiler", "LuaJIT's collector"
-
--- @param traces  a list of { address, size, place }
--- @return what a machine instruction is part of, and its file
-local function place_of(address, name, file, object, traces)
-    for _, trace in ipairs(traces) do
-        if address >= trace[1] and address < trace[1] + trace[2] then
-            return "compiled Lua from line " .. trace[3]:match "%d+$", trace[3]:match "^(.*):"
-        end
-    end
-    object = object:match "[^/]*$"
-    if object:find "luajit" then
-        return LUAJIT, ""
-    elseif object:find "^core" then
-        return "`" .. name .. "`", file == "???" and "hiredis" or file:gsub("^%./", "")
-    end
-    return "`" .. name:gsub("@.*", "") .. "`", object
-end
-
---- @return a list of { what, file, count of a cycle }, largest first
-local function table_of(file, text, collected)
-    local traces, rows, list = {}, {}, { { COLLECTOR, "", collected / CYCLES } }
-    for address, size, place in text:gmatch "\ntrace (%d+) (%d+) (%S+)" do
-        traces[#traces + 1] = { tonumber(address), tonumber(size), place }
-    end
-    local at, of_callee = {}, false
-    for line in io.lines(file) do
-        local key, value = line:match "^(%l+)=(.*)$"
-        local address, count = line:match "^0x(%x+) %d+ (%d+)$"
-        if key then
-            at[key] = value
-            of_callee = key == "calls"
-        elseif address and not of_callee then
-            local what, where = place_of(tonumber(address, 16), at.fn, at.fl, at.ob, traces)
-            local row = rows[what .. where] or { what, where, 0 }
-            rows[what .. where], row[3] = row, row[3] + count / CYCLES
-        else
-            of_callee = false
-        end
-    end
-    for _, row in pairs(rows) do
-        list[#list + 1] = row
-    end
-    table.sort(list, function(a, b) return a[3] > b[3] end)
-    return list
-end
-
---- The table as text, with a line about the whole.
-local function describe(list, cycle)
-    local lines, core, lua, luajit = {}, 0, 0, 0
-    for i, row in ipairs(list) do
-        core = core + (row[2]:find "^c/" and row[3] or row[2] == "hiredis" and row[3] or 0)
-        lua = lua + (row[2]:find "^lua/" and row[3] or 0)
-        luajit = luajit + ((row[1] == LUAJIT or row[1] == COLLECTOR) and row[3] or 0)
-        lines[i] = i <= TOP and ("| %.0f | %s | %s |"):format(row[3], unpack(row)) or nil
-    end
-    return ("A compiled cycle has %d instructions: %.0f %% in the core, %.0f %% in LuaJIT itself, "
-        .. "%.0f %% in\ncompiled Lua, the rest in libc.\n\n| instructions | function | file |\n"
-        .. "|---|---|---|\n%s\n"):format(cycle, core / cycle * 100, luajit / cycle * 100,
-        lua / cycle * 100, table.concat(lines, "\n"))
-end
-
---- Counts a compiled cycle with some seeds, and prints where the instructions of the median go.
--- @return that as text; nil: nothing was counted, as valgrind is missing
+--- Counts a compiled cycle with some seeds, for the table of goals.
 function _M.compiled()
     local turns = require "spec.bench.turns"
     if not io.popen("command -v valgrind"):read() then
         print "\ninstructions were not counted: valgrind is missing"
-        return nil
+        return
     end
-    local found = with_servers(function(uris)
+    local thousands = with_servers(function(uris)
         local list = {}
         for seed = 1, SEEDS do
-            local cycles_of, collected, file, text = counted(uris, "compiled", seed)
-            list[seed] = { cycle = (cycles_of + collected) / CYCLES, collected = collected,
-                file = file, text = text }
+            local cycles_of, collected = counted(uris, "compiled", seed)
+            list[seed] = (cycles_of + collected) / CYCLES / 1000
         end
         return list
     end)
-    local thousands = {}
-    for i, one in ipairs(found) do
-        thousands[i] = one.cycle / 1000
-    end
     turns.goal("instructions of a compiled cycle, N = 5, 1,000", thousands, "<= 35")
-    table.sort(found, function(a, b) return a.cycle < b.cycle end)
-    local one = found[math.ceil(SEEDS / 2)]
-    local text = describe(table_of(one.file, one.text, one.collected), one.cycle)
-    print("\n" .. text)
-    return text
+    print("\na compiled cycle has, in 1,000 instructions: " .. turns.spread(thousands))
 end
 
 -- ---- what was counted before -----------------------------------------------------------
@@ -350,13 +253,6 @@ local function accept(what, cycle, futures)
     write(FILE, table.concat(lines, "\n") .. "\n")
 end
 
--- The text takes the place of the page's from before, up to the next heading.
-local function accept_table(text)
-    local page = require("spec.support.sys").read_file(PAGE)
-    local from = assert(page:find "A compiled cycle has %d")
-    write(PAGE, page:sub(1, from - 1) .. text .. page:sub((page:find("\n## ", from))))
-end
-
 local function main(how)
     local what = _M.here()
     local cycle, futures = _M.count()
@@ -365,12 +261,9 @@ local function main(how)
         :format(what, cycle, cycle_before or "?", futures, futures_before or "?"))
     local added = _M.count_metered()
     print(("metrics add %.0f: %.2f %%"):format(added, added / cycle * 100))
-    local compiled = _M.compiled()
+    _M.compiled()
     if how == "accept" then
         accept(what, cycle, futures)
-        if compiled then
-            accept_table(compiled)
-        end
     end
 end
 

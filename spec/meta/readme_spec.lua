@@ -3,7 +3,6 @@ local build = require "spec.support.build"
 local cli = require "spec.support.command"
 local pages = require "spec.support.pages"
 local redlock = require "redlock"
-local report = require "spec.bench.report"
 local support = require "spec.support"
 local sys = require "spec.support.sys"
 
@@ -116,11 +115,8 @@ describe("the README", function()
     end)
 end)
 
--- ---- numbers and pictures -----------------------------------------------------------
-
 describe("the recorded numbers", function()
     local cycle, benches = pages.text "spec/bench/cycle.txt", pages.text "spec/bench/README.md"
-    local charts = report.parse(cycle)
 
     it("are those that the README shows", function()
         for n, ours, floor in README:gmatch "\n| on (%d) servers? | (%d+) us | (%d+) us |" do
@@ -137,22 +133,6 @@ describe("the recorded numbers", function()
             name = name:gsub("%-", "%%-")
             assert.matches(("\n| %s[^|]* | 1 | %s |"):format(name, times), benches)
         end
-    end)
-
-    it("are drawn, and told in words that are so", function()
-        assert.equal(1, #charts)
-        assert.equal(report.svg(charts[1]), pages.text "spec/bench/cycle.svg")
-        local value = {}
-        for _, item in ipairs(charts[1]) do
-            value[item.label] = item.value
-        end
-        local words = benches:match "!%[([^%]]*)%]%(cycle.svg%)"
-        local time, fenced = words:match "servers (%d%.%d) times.*fenced (%d%.%d) times"
-        for _, label in ipairs { "1 server", "3 servers", "5 servers" } do
-            assert.is_true(math.abs(value[label .. ", lock + unlock"] - time) <= 0.1, label)
-        end
-        assert.is_true(math.abs(value["fenced / plain"] - fenced) <= 0.1)
-        assert.is_true(value["1 of 5 frozen / all healthy"] <= 1)
     end)
 end)
 
