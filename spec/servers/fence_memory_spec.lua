@@ -1,6 +1,6 @@
 -- What fenced locks leave on the servers ends when their counters expire; `make bench-fencing`
 -- does the same with a million names.
--- Nightly, all of it: 20 s until thousands of names end; counterexamples_spec has one
+-- Nightly, all of it: 20 s until thousands of names end; fenced_spec has one
 local support = require "spec.support"
 local bench = require "spec.bench.fence_memory"
 
