@@ -1,11 +1,7 @@
 -- The model of a Redis server, which the simulator and redlock.testing run, against a real one: the
--- same commands and scripts, the same replies, and the same keys in the end. The scripts of the
--- family: scripts_spec.lua.
-local fenced = require "redlock.kinds.fenced_lock"
+-- same commands, the same replies, and the same keys in the end. The scripts that ship:
+-- scripts_spec.lua.
 local redis = require "redlock.testing.redis"
-local resource = require "redlock.resource"
-local restart_guard = require "redlock.servers.restart_guard"
-local script_text = require "redlock.runtime.script_text"
 local sha1 = require "redlock.testing.sha1"
 local support = require "spec.support"
 local twins = require "spec.support.twins"
@@ -15,25 +11,12 @@ local KEYS, VALUES = { "a", "b", "c", "d" }, { "v1", "v2", "v3" }
 local ROLES = { "acquire", "extend", "release", "import", "peek", "force", "settle" }
 local LONG = { "100000", "200000", "300000" }
 
-local FENCED = { "acquire", "confirm", "extend", "heal", "release", "import" }
-local RUNS = { "0123456789", "9876543210" }
-local LIMIT = "100000000000000"
-local replid                 -- of both
-
 local bodies = {}
 for _, role in ipairs(ROLES) do
     local file = assert(io.open("lua/redlock/scripts/lock/" .. role .. ".lua"))
     bodies[role] = file:read "*a"
     file:close()
 end
-
-for _, role in ipairs(FENCED) do
-    bodies["fenced " .. role] = fenced[role .. "_script"]
-end
-bodies.current = fenced.current_script
-bodies.tell = script_text.own "fenced.tell"
-bodies.mark = script_text.own "marker.set"
-bodies.guarded = restart_guard.wrap(bodies.acquire)
 
 local function pick(list)
     return list[math.random(#list)]
@@ -49,79 +32,6 @@ local function script_call()
         math.random(10) == 1 and role ~= "import" and role ~= "settle" and "0" or pick(LONG),
         pick(VALUES) }
 end
-
-local KEY = { counter = "e", floors = "redlock:{server}:floor", marker = "redlock:{server}:marker" }
-
-local INCS = { "3f9c0a1b2c3d4e5f", "00112233445566ff" }
-
--- next: one to be written, so without what the script appends.
-local function marker(next)
-    local state = pick { "a", "a", "n", "l", "s" }
-    return ("%s v4 %s %s 0 60000 orders%s"):format(pick(INCS), state,
-        pick { replid:sub(1, 16), replid:sub(1, 16), RUNS[1]:sub(1, 16), "-" },
-        state ~= "a" and not next and " 31005 1000" or "")
-end
-
--- What a fenced lease sends: with the marker, or with the run alone.
-local function fenced_call()
-    local role = pick(FENCED)
-    local token = pick { "0", "1", "30", "31", "33", "64", "27200000000001" }
-    local command = { "EVAL", bodies["fenced " .. role], "3", pick(KEYS), KEY.counter, KEY.floors }
-    local guarded = (role == "acquire" or role == "import") and math.random(3) == 1
-    local lease = role == "release" and pick { "0", "1" } or pick(LONG)
-    if role == "release" and math.random(3) == 1 then          -- nothing to count
-        return { "EVAL", bodies["fenced release"], "1", pick(KEYS), pick(VALUES), lease }
-    end
-    for _, arg in ipairs { pick(VALUES), lease, token, "7", pick(LONG), LIMIT,
-        guarded and marker() .. pick { "", "!" } or pick { replid, RUNS[1], marker() } } do
-        command[#command + 1] = arg
-    end
-    if role == "import" then
-        table.insert(command, 10, pick(VALUES))                -- whose place it takes
-    end
-    return command
-end
-
--- A resource's command under a token, or under the value of its owner.
-local function resource_call()
-    local by = pick { "token", "owner", "claim" }
-    local word = pick { "GET", "DEL", "INCR", "NONSENSE", "SET", "" }
-    local right = by == "token" and pick { "0", "7", "8", "30", "x", "100000000000000" }
-        or pick(VALUES)
-    local command = { "EVAL", resource.scripts[by], "1", by == "token" and "mark" or "owner",
-        right, pick { "0", "500000" } }
-    if word ~= "" then
-        command[3] = "2"
-        table.insert(command, 5, pick(KEYS))
-        command[#command + 1] = word
-        command[#command + 1] = word == "SET" and pick(VALUES) or nil
-    end
-    return command
-end
-
-local about_servers = {
-    function() return { "EVAL", bodies.tell, "1", KEY.floors, LIMIT, pick { "", "1" } } end,
-    function() return { "EVAL", bodies.mark, "1", KEY.marker, pick { "", marker() },
-        pick { marker(true), marker(true), replid, RUNS[1] }, pick { "", "a list" },
-        pick { "", "0" }, "61600", pick { "", "40", "27200000000000" } } end,
-    function() return { "SET", KEY.marker, pick { marker(), ("z"):rep(200), "a\0b",
-        ("0"):rep(16) .. " v3 " .. ("z"):rep(200) } } end,
-    function() return { "EVAL", bodies.guarded, "1", pick(KEYS), pick(VALUES),
-        pick(LONG), pick { "", marker() .. pick { "", "!" } } } end,
-    function() return { "EVAL", bodies.current, "2", pick(KEYS), KEY.counter,
-        pick { "0", "1", "31", "x" }, pick { "", "1" } } end,
-    function() return { "DEL", pick { KEY.counter, KEY.floors, KEY.marker } } end,
-    function() return { "HMGET", KEY.floors, "7", "marker", "none" } end,
-    function() return { "HSET", KEY.floors, "7", pick { replid, pick(INCS) }:sub(1, 8)
-        .. pick { "12", "900" } } end,
-    function() return { "MGET", KEY.counter, KEY.floors, pick(KEYS) } end,
-}
-
-local about_resources = {
-    resource_call, resource_call, resource_call, resource_call, resource_call,
-    function() return { "SET", "mark", pick { "7", "no token" } } end,
-    function() return { "DEL", pick { "mark", "owner" } } end,
-}
 
 -- What depends on a millisecond may not be asked.
 local ttl = 110000
@@ -224,22 +134,7 @@ describe("the model of a server", function()
     after_each(support.cleanup)
 
     it("answers as a real one", function()
-        assert(server:call "FLUSHALL")       -- it comes admitted
-        local compare, model = twins.of(server)
-        replid = model.replid
-        local lost = ("%s v4 l %s 0 60000 orders"):format(INCS[1], replid:sub(1, 16))
-        for _, command in ipairs {                       -- what chance may leave out
-            { "SET", KEY.marker, lost .. " 31005 1000" },
-            { "EVAL", bodies.mark, "1", KEY.marker, lost .. " 31005 1000", lost, "", "2500",
-                "61600", "" },
-            { "DEL", KEY.marker, KEY.floors },
-            { "EVAL", bodies.mark, "1", KEY.marker, "", replid, "", "", "61600", "40" },
-            { "HSET", "a", "f", "v1" },
-            { "EVAL", bodies["fenced acquire"], "3", "a", KEY.counter, KEY.floors, "v1", "100000",
-                "0", "7", "100000", LIMIT, replid },
-        } do
-            compare(command)
-        end
+        local compare = twins.of(server)
         for _ = 1, STEPS do
             if math.random(200) == 1 then
                 compare { "SCRIPT", "FLUSH" }
@@ -248,19 +143,11 @@ describe("the model of a server", function()
                 support.sleep(0.01)
             elseif math.random(3) == 1 then
                 compare(script_call())
-            elseif math.random(3) == 1 then
-                compare(fenced_call())
-            elseif math.random(4) == 1 then
-                compare(pick(about_resources)())
-            elseif math.random(4) == 1 then
-                compare(pick(about_servers)())
             else
                 compare(pick(plain)())
             end
         end
-        compare { "HMGET", KEY.floors, "7", "marker", "base", "most" }
-        for _, key in ipairs { "a", "b", "c", "d", "mark", "owner", KEY.counter,
-            KEY.marker } do
+        for _, key in ipairs(KEYS) do
             for _, name in ipairs { "GET", "TYPE", "PTTL" } do
                 compare { name, key }
             end
@@ -326,25 +213,5 @@ describe("the model of a server", function()
         end
         model:execute(1, { "EVAL", "made = 1 return made", "0" }, 3)
         assert.equal(11, #told)              -- that is wrong on a real one, too
-    end)
-
-    it("answers as a real one to who may not look", function()
-        assert(server:call "FLUSHALL")
-        local compare, model = twins.of(server)
-        replid = model.replid
-        for name, calls in pairs { get = { script_call }, info = { about_servers[1],
-            about_servers[2] } } do
-            for _, command in ipairs { { "SET", "a", "v1" }, { "HSET", "b", "f", "v1" },
-                { "SET", KEY.marker, marker() } } do
-                compare(command)
-            end
-            assert(server:call("ACL", "SETUSER", "default", "-" .. name))
-            model.denied = { [name] = true }
-            for _ = 1, 300 do
-                compare(pick(calls)())
-            end
-            assert(server:call("ACL", "SETUSER", "default", "+" .. name))
-            model.denied = nil
-        end
     end)
 end)
