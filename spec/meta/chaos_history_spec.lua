@@ -1,5 +1,6 @@
 -- The judge of chaos runs, on histories written by hand: a judge that never finds anything
--- proves nothing.
+-- proves nothing. The libraries of chaos_spec that are wrong in one place show that it finds readers
+-- beside writers, permits and tokens that come twice, and late writes.
 local history = require "spec.chaos.history"
 
 -- A mark of the one hold of client c.
@@ -17,9 +18,9 @@ local function hold(c, a, b, left, exit, more)
     more = more or {}
     local n = more.n
     local list = {
-        mark(c, "call", { n = n, a = a, wait = 1, lease = 0.5, r = more.r, how = more.how }),
+        mark(c, "call", { n = n, a = a, wait = 1, lease = 0.5, r = more.r }),
         mark(c, "got", { n = n, a = a, b = b, at = b, by = more.by or b, left = left, wait = 1,
-            lease = 500, token = more.token, how = more.how, place = more.place }),
+            lease = 500 }),
     }
     if exit then
         list[3] = mark(c, "exit", { n = n, a = exit })
@@ -39,32 +40,32 @@ local function stopped(from, to)
     return { { k = "stopped", c = "1", a = from }, { k = "continued", c = "1", a = to } }
 end
 
-local function check(opts, ...)
+local function check(...)
     local all = {}
     for _, list in ipairs { process "1", process "2", ... } do
         for _, m in ipairs(list) do
             all[#all + 1] = m
         end
     end
-    return history.check(all, opts)
+    return history.check(all)
 end
 
-local function violations(opts, ...)
+local function violations(...)
     local texts = {}
-    for i, v in ipairs(check(opts, ...).violations) do
+    for i, v in ipairs(check(...).violations) do
         texts[i] = v.text
     end
     return texts
 end
 
 local function finds(pattern, ...)
-    local texts = violations(nil, ...)
+    local texts = violations(...)
     assert.equal(1, #texts, table.concat(texts, "\n"))
     assert.matches(pattern, texts[1])
 end
 
 local function finds_nothing(...)
-    assert.same({}, violations(nil, ...))
+    assert.same({}, violations(...))
 end
 
 local TWO = "while it is client 1.1's"
@@ -76,37 +77,13 @@ describe("a history", function()
             .. "%(for 40.0", hold("1", 0, 10, 480, 100), hold("2", 20, 50, 480, 200))
         finds(TWO, hold("1", 0, 10, 480), hold("2", 20, 470, 480, 500))
         -- One inside another that lasts longer.
-        assert.equal(2, #violations(nil, hold("1", 0, 10, 480, 480),
+        assert.equal(2, #violations(hold("1", 0, 10, 480, 480),
             hold("2", 20, 50, 480, 60), hold("2", 90, 100, 480, 110, { n = 2 })))
-    end)
-
-    it("of readers side by side is fine, and not with a writer in between", function()
-        local function by(c, a, b, exit, how)
-            return hold(c, a, b, 480, exit, { how = how })
-        end
-        finds_nothing(by("1", 0, 10, 100, "read"), by("2", 20, 50, 200, "read"))
-        finds_nothing(by("1", 0, 10, 40, "read"), by("2", 20, 50, 200, "write"))
-        for _, how in ipairs { "write", "fair", "token write" } do
-            finds("client 2.1 has .x. while", by("1", 0, 10, 100, "read"),
-                by("2", 20, 50, 200, how))
-            finds("client 2.1 has .x. while", by("1", 0, 10, 100, how),
-                by("2", 20, 50, 200, "read"))
-            finds("client 2.1 has .x. while", by("1", 0, 10, 100, how), by("2", 20, 50, 200, nil))
-        end
-    end)
-
-    it("of permits has one in each slot", function()
-        local function permit(c, a, b, exit, slot)
-            return hold(c, a, b, 480, exit, { how = "permit", place = slot })
-        end
-        finds_nothing(permit("1", 0, 10, 100, 1), permit("2", 20, 50, 200, 2))
-        finds("client 2.1 has .x/2. while", permit("1", 0, 10, 100, 2),
-            permit("2", 20, 50, 200, 2))
     end)
 
     it("of a holder that stays on after its validity is fine: that is its own fault", function()
         finds_nothing(hold("1", 0, 10, 480), hold("2", 20, 495, 480, 600))
-        local v = check(nil, hold("1", 0, 10, 480, 700, { ok = false }),
+        local v = check(hold("1", 0, 10, 480, 700, { ok = false }),
             hold("2", 20, 495, 480, 600))
         assert.equal(1, v.intrusions.x)          -- but a resource would have noticed
         -- Stopped until its time was over, inside another's.
@@ -134,76 +111,9 @@ describe("a history", function()
         finds_nothing(asked, died, hold("2", 5, 20, 480, 90))
     end)
 
-    it("is only counted where nobody claims exclusion", function()
-        local v = check({ claim = false }, hold("1", 0, 10, 480, 100), hold("2", 20, 50, 480, 200))
-        assert.same({}, v.violations)
-        assert.equal(1, v.overlaps)
-    end)
-end)
-
-describe("tokens", function()
-    local function got(c, a, b, left, exit, token)
-        return hold(c, a, b, left, exit, { token = token })
-    end
-
-    it("grow with every hold, and are unique", function()
-        finds_nothing(got("1", 0, 10, 480, 100, 7), got("2", 105, 110, 480, 200, 8))
-        finds("client 2.1 got token 6, asked for after client 1.1 had got 7",
-            got("1", 0, 10, 480, 100, 7), got("2", 105, 110, 480, 200, 6))
-        finds("the same token 7", got("1", 0, 10, 5, 11, 7), got("2", 5, 20, 480, 200, 7))
-    end)
-
-    it("are judged where nobody claims exclusion, but for those asked for at one time", function()
-        local same = { got("1", 0, 10, 5, 11, 7), got("2", 5, 20, 480, 200, 7) }
-        assert.equal(1, #violations({ claim = false }, unpack(same)))
-        assert.same({}, violations({ claim = false, tokens = false }, unpack(same)))
-        assert.same({}, violations({ claim = false }, got("1", 0, 10, 5, 11, 7),
-            got("2", 5, 20, 480, 200, 6)))
-    end)
-
-    it("grow in order of entry, for those who are valid then", function()
-        local first = got("1", 0, 30, 480, 40, 7)
-        finds("client 2.1 came in with token 6 after client 1.1 with 7", first,
-            got("2", 5, 50, 480, 200, 6))
-        finds_nothing(first, got("2", 5, 505, 0, 506, 6))
-    end)
-end)
-
-describe("a resource that looks at tokens", function()
-    local first, second = hold("1", 0, 10, 480, 480, { token = 7 }),
-        hold("2", 500, 510, 480, 600, { token = 8 })
-
-    local function visit(c, k, a, token, value, highest)
-        return { mark(c, k, { a = a, b = a + 1, token = token, value = value,
-            highest = highest }) }
-    end
-
-    it("is written in the order of tokens, and loses no update", function()
-        finds_nothing(first, second, visit("1", "accepted", 20, 7, 1),
-            visit("2", "accepted", 520, 8, 2))
-        finds("client 1.1 wrote with token 7 after client 2.1 with 8", first, second,
-            visit("2", "accepted", 520, 8, 1), visit("1", "accepted", 530, 7, 2))
-        finds("an update is lost", first, second, visit("1", "accepted", 530, 7, 5),
-            visit("2", "accepted", 520, 8, 5))
-    end)
-
-    it("refuses those whose time is over, for the sake of larger tokens", function()
-        finds_nothing(first, second, visit("1", "refused", 530, 7, 2, 8))
-        finds("refused token 7, having seen 7", first, second,
-            visit("1", "refused", 530, 7, 2, 7))
-        finds("client 1.1: refused with token 7, for 459.0 ms more valid", first, second,
-            visit("1", "refused", 20, 7, 2, 8))
-    end)
 end)
 
 describe("what the library says", function()
-    it("is some validity, and no more than the lease less the allowance for clocks", function()
-        finds_nothing(hold("1", 0, 10, 493, 100))
-        finds("495.0 ms of validity", hold("1", 0, 10, 495, 100))
-        finds("without any validity", hold("1", 0, 10, 0))
-        finds_nothing(hold("1", 0, 600, 0))      -- the process did not run
-    end)
-
     it("is the loss, once, at the first look at a lease that is over", function()
         local held = hold("1", 0, 10, 480)
         local over = of_1("valid", { at = 520, by = 520, left = 0 })
