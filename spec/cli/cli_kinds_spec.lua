@@ -77,16 +77,6 @@ describe("redlock run", function()
                 .. "${REDLOCK_SLOT-none} ${REDLOCK_TERM-none}"))
             assert.same({ 0, "x none none none\n" }, { status, text })
         end)
-
-        it("ends the command when it is lost", function()
-            local p = start("x", "--shared", "--lease", "2", "--", "sh", "-c",
-                "echo in; sleep 60")
-            assert.equal("in", p:read_line(20))
-            cluster:each(function(s) s:call("SET", "x", "theirs", "PX", 60000) end)
-            local status, text = ends(p)
-            assert.equal(LOST, status, text)
-            assert.matches("the lock is lost %(%a+%); ending the command", text)
-        end)
     end)
 
     describe("--write", function()
@@ -180,21 +170,6 @@ describe("redlock run", function()
             assert.equal(0, (run("y", "--permits", "1", "--at-least", "3600", "--", "true")))
             assert.is_true(cluster[1]:call("PTTL", "redlock:{y}:slots") > 3e6)
         end)
-
-        it("is renewed while the command runs, and lost with a majority", function()
-            local p = start("x", "--permits", "1", "--lease", "2", "--", "sh", "-c",
-                "echo in; sleep 60")
-            assert.equal("in", p:read_line(20))
-            support.sleep(2.5)
-            assert.equal(HELD, (run("x", "--permits", "1", "--no-wait", "--", "true")))
-            cluster[1]:freeze()
-            cluster[2]:freeze()
-            local status, text = ends(p)
-            cluster[1]:thaw()
-            cluster[2]:thaw()
-            assert.equal(LOST, status, text)
-            assert.matches("the permit was not renewed in time %(expired%); ending", text)
-        end)
     end)
 
     describe("several names", function()
@@ -211,19 +186,6 @@ describe("redlock run", function()
             assert.equal(0, (run("c", "--no-wait", "--", "true")))
             let_go(p)
             assert.equal(0, (run("b", "c", "--wait", "20", "--", "true")))
-        end)
-
-        it("do not end in a deadlock, in whatever order they are given", function()
-            local log, list = home .. "/log", {}
-            for i = 1, 6 do
-                local x, y = i % 2 == 0 and "a" or "b", i % 2 == 0 and "b" or "a"
-                list[i] = start(x, y, "--wait", "30", "--", "sh", "-c",
-                    ("echo in >> %s; echo out >> %s"):format(log, log))
-            end
-            for i = 1, 6 do
-                assert.equal(0, (ends(list[i])))
-            end
-            assert.equal(("in\nout\n"):rep(6), sys.read_file(log))
         end)
     end)
 
@@ -246,17 +208,6 @@ describe("redlock run", function()
             assert.same({ 0, "none\n" }, { run("y", "--once", "3600", "--plain", "--", "sh", "-c",
                 "echo ${REDLOCK_TOKEN-none}") })
             assert.equal(HELD, (run("y", "--once", "3600", "--plain", "--", "true")))
-        end)
-
-        it("lets it start again when the time is over, and not before", function()
-            local from = support.now()
-            assert.equal(0, (run("x", "--once", "2", "--", "true")))
-            local status
-            repeat
-                status = run("x", "--once", "2", "--", "true")
-            until status ~= HELD
-            assert.equal(0, status)
-            assert.is_true(support.now() - from >= 2)
         end)
 
         it("does not start it again whatever becomes of it, and of redlock", function()
@@ -291,41 +242,6 @@ describe("redlock run", function()
                 "60")
             assert.equal(LOST, status)
             assert.matches("the command has had its time", text)
-        end)
-
-        it("starts nothing where the time cannot be closed", function()
-            cluster[1]:freeze()
-            cluster[2]:freeze()
-            local status, text = run("x", "--once", "3600", "--", "echo", "ran")
-            cluster[1]:thaw()
-            cluster[2]:thaw()
-            assert.equal(FAILED, status)
-            assert.is_nil(text:find "ran")
-        end)
-
-        it("runs on one machine, whose clock is whatever it is, in each period", function()
-            local log, runs, random = home .. "/periods", 0, math.random
-            sys.write_file(log, "")
-            for period = 1, 12 do
-                local machines, killed = {}, random(3)
-                for i = 1, 3 do                      -- by its own clock, each at another time
-                    support.sleep(random() * 0.2)
-                    machines[i] = start("job", "--once", "3600", "--", "sh", "-c",
-                        ("echo %d >> %s; sleep 0.%d"):format(period, log, random(3)))
-                    if i == killed and period % 2 == 0 then
-                        support.sleep(random() * 0.2)
-                        machines[i]:kill "KILL"
-                    end
-                end
-                for i = 1, 3 do
-                    ends(machines[i])
-                end
-                local n = select(2, sys.read_file(log):gsub("%f[%d]" .. period .. "\n", ""))
-                assert.is_true(n == 1 or n == 0 and period % 2 == 0, n .. " in " .. period)
-                runs = runs + n
-                cluster:each(function(s) s:call("DEL", "job") end)       -- the next night
-            end
-            assert.is_true(runs >= 6, runs)
         end)
     end)
 

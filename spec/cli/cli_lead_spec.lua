@@ -169,28 +169,6 @@ describe("redlock lead", function()
         assert.equal(0, (ends(b)))
     end)
 
-    it("that is stopped does not let its command go on, and stands again", function()
-        local a = start("echo $$ $REDLOCK_TERM; exec sleep 60", "--lease", "2")
-        local pid, term = a:read_line(20):match "^(%d+) (%d+)$"
-        local b = start("echo $$ $REDLOCK_TERM; exec sleep 60", "--lease", "2")
-        a:kill "STOP"
-        local next_pid, next_term = b:read_line(20):match "^(%d+) (%d+)$"
-        assert.is_true(tonumber(next_term) > tonumber(term))
-        gone(pid)
-        a:kill "CONT"
-        b:kill "TERM"
-        assert.equal(143, (ends(b)))
-        gone(next_pid)
-        local line
-        repeat
-            line = a:read_line(20)
-            term = line:match "^%d+ (%d+)$"
-        until term
-        assert.is_true(tonumber(term) > tonumber(next_term))
-        a:kill "TERM"
-        assert.equal(143, (ends(a)))
-    end)
-
     it("ends its command when it loses the majority, and starts it again with one", function()
         local p = candidate("--lease", "2")
         local pid, term = leads(p)

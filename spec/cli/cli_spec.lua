@@ -246,37 +246,6 @@ describe("redlock", function()
             assert.is_true(no_keys())
         end)
 
-        it("is one after the other in two shells", function()
-            local log = home .. "/log"
-            local function shell(word)
-                return start({}, "run", "x", "--", "sh", "-c", ("echo in; echo %s >> %s; "
-                    .. "sleep 0.3; echo %s >> %s"):format(word, log, word, log))
-            end
-            os.remove(log)
-            local a, b, c = shell "a", shell "b", shell "c"
-            for _, p in ipairs { a, b, c } do
-                assert.equal(0, p:wait(30))
-            end
-            local said = io.open(log):read "*a"
-            assert.equal(12, #said)
-            for first, second in said:gmatch "(%l)\n(%l)\n" do
-                assert.equal(first, second)
-            end
-        end)
-
-        it("starts one of many cron jobs", function()
-            local jobs, ran, refused = {}, 0, 0
-            for i = 1, 5 do
-                jobs[i] = start({}, "run", "nightly", "--no-wait", "--", "sh", "-c", stay(3))
-            end
-            for _, p in ipairs(jobs) do
-                local status, text = ends(p)
-                ran = ran + (status == 0 and text == "in\n" and 1 or 0)
-                refused = refused + (status == HELD and 1 or 0)
-            end
-            assert.same({ 1, 4 }, { ran, refused })
-        end)
-
         -- A shell's child that is not yet what it will be may miss a signal.
         local function asleep(p)
             local pid = tonumber(p:read_line(20):match "^in (%d+)$")
@@ -339,16 +308,6 @@ describe("redlock", function()
             assert.equal("theirs", cluster[1]:call("GET", "x"))
         end)
 
-        it("takes the command along when it is killed; the lock opens with its lease", function()
-            local p = start({}, "run", "x", "--lease", "1.5", "--", "sh", "-c",
-                "echo $$; exec sleep 100")
-            local pid = tonumber(p:read_line(20))
-            p:kill "KILL"
-            assert.equal(128 + 9, p:wait(10))
-            gone(pid)
-            assert.equal(0, (redlock("run", "x", "--wait", "20", "--", "true")))
-        end)
-
         describe("ends the command when the lock is lost,", function()
             local function lose(p)
                 cluster:each(function(s) s:call("SET", "x", "theirs", "PX", 60000) end)
@@ -365,14 +324,6 @@ describe("redlock", function()
                 assert.matches("told", lose(p))
             end)
 
-            it("by KILL if it does not listen, with all it has started", function()
-                local p = start({}, "run", "x", "--lease", "2", "--kill-after", "0.3", "--", "sh",
-                    "-c", "trap '' TERM; sleep 100 & echo $!; while :; do sleep 0.1; done")
-                local other = tonumber(p:read_line(20))
-                lose(p)
-                gone(other)
-            end)
-
             it("with what it left behind", function()
                 local p = start({}, "run", "x", "--lease", "2", "--", "sh", "-c",
                     "(trap '' TERM; exec sleep 100) & echo $!; sleep 100")
@@ -380,15 +331,6 @@ describe("redlock", function()
                 support.sleep(0.2)           -- it has said that it will not listen
                 lose(p)
                 gone(other)
-            end)
-
-            it("because all servers are gone", function()
-                local p = start({}, "run", "x", "--lease", "1", "--", "sh", "-c", stay(100))
-                assert.equal("in", p:read_line(20))
-                cluster:each(function(s) s:kill() end)
-                local status, text = ends(p)
-                assert.equal(LOST, status, text)
-                assert.matches("the lock was not renewed in time %(expired%)", text)
             end)
 
             it("but not because a minority is", function()
