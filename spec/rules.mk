@@ -167,22 +167,17 @@ coverage: ## list the lines that no test runs; twenty minutes
 
 # ---- fuzzing: any bytes, calls and arguments -----------------------------------------
 
-FUZZERS = $(BUILD)/fuzz/resp $(BUILD)/fuzz/core $(BUILD)/fuzz/guarded $(BUILD)/fuzz/marker \
-          $(BUILD)/fuzz/lua
+FUZZERS = $(addprefix $(BUILD)/fuzz/,resp core guarded marker)
 FUZZ = clang $(FLAGS) -g -O1 -fsanitize=fuzzer,address,undefined \
        -fno-sanitize-recover=all -fno-omit-frame-pointer -Ispec/fuzz
 
 FUZZED = $(patsubst %,c/%.c,$(filter-out engine/cleanups,$(PURE)))
 
 $(BUILD)/fuzz/guarded: spec/fuzz/core.c
-$(filter-out $(BUILD)/fuzz/lua,$(FUZZERS)): $(BUILD)/fuzz/%: spec/fuzz/%.c spec/fuzz/fuzz.h \
+$(FUZZERS): $(BUILD)/fuzz/%: spec/fuzz/%.c spec/fuzz/fuzz.h \
         $(FUZZED) $(wildcard c/*.h c/*/*.h c/*/*/*.h) $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(FUZZ) -o $@ $< $(FUZZED) $(LIBHIREDIS) -ldl
-
-$(BUILD)/fuzz/lua: spec/fuzz/lua.c spec/fuzz/fuzz.h
-	@mkdir -p $(@D)
-	$(FUZZ) -I/usr/include/luajit-2.1 -o $@ $< -lluajit-5.1
 
 .PHONY: fuzzers fuzz
 fuzzers: all tools asan-core $(FUZZERS)

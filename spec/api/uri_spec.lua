@@ -57,6 +57,32 @@ describe("addresses", function()
         assert.not_equal(node({ path = "/r?db=1" }).label, node({ path = "/r", db = 1 }).label)
     end)
 
+    it("have one also where they are anything, or are refused", function()
+        local parts = { "redis://", "unix://", "u:p@", "[::1]", ":6379", "/0", "?db=1", "%40",
+            "%00", "%", "h", "/", "@", ":", "?", " ", "\0", "\255", ".", "1" }
+        math.randomseed(7)
+        local read = 0
+        for _ = 1, 20000 do
+            local text = parts[math.random(2)]
+            for _ = 1, math.random(6) do
+                text = text .. parts[math.random(#parts)]
+            end
+            local ok, got = pcall(node, text)
+            if ok then
+                read = read + 1
+                local again = node(got.label)
+                for _, field in ipairs { "host", "port", "path", "db", "label" } do
+                    assert.equal(got[field], again[field], text)
+                end
+                assert.is_nil(got.label:find "%c", text)
+                assert.is_nil(again.user or again.password, text)
+            else
+                assert.matches("bad nodes%[1%]", got, text)
+            end
+        end
+        assert.is_true(read > 1000, read)
+    end)
+
     local bad = {
         "10.0.0.1", "", "http://h", "redis://", "redis://:6379", "redis://h:0", "redis://h:65536",
         "redis://h:port", "redis://h/x", "redis://h/70000", "redis://::1", "redis://h/1/2",

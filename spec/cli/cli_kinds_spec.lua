@@ -1,7 +1,6 @@
 -- What `redlock run` holds: readers, permits, several names, and once per period.
 local cli = require "spec.support.command"
 local support = require "spec.support"
-local sys = require "spec.support.sys"
 
 local LOST, HELD, FAILED = 123, 124, 125
 
