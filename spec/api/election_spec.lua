@@ -250,17 +250,6 @@ end
 describe("a history of leaders", function()
     after_each(support.cleanup)
 
-    it("is judged", function()
-        local function term(t, n, from)
-            return { tostring(t), "1", "term", tostring(n), tostring(from), t = t, who = 1,
-                word = "term" }
-        end
-        assert.is_nil((wrong { term(2, 7, 1), term(4, 8, 3) }))
-        assert.is_nil((wrong { term(2, 8, 1), term(4, 7, 1) }))      -- both were under way
-        assert.matches("twice", wrong { term(2, 7, 1), term(4, 7, 1) })
-        assert.matches("term 7 after 8", wrong { term(2, 8, 1), term(4, 7, 3) })
-    end)
-
     it("has one at a time, in terms that grow, whatever fails", function()
         assert.is_nil((wrong(torture.run { code = CODE, enough = function(history)
             local why, n = wrong(history)

@@ -174,21 +174,18 @@ local CODE = [[
     log("call", ("%.6f"):format(from))
     if l:tryLock(10, 1) then
         log("got", ("%.6f"):format(from))
-        hold("x", l)
-        sys.sleep(PAUSE)
+        sys.sleep(0.2)
         l:unlock()
     end
 ]]
 
 local SECONDS = tonumber(os.getenv "REDLOCK_FAIR")
 
--- Who holds it for longer; a place is kept for 3 s, whatever else the machine does.
+-- A place is kept for 3 s, whatever else the machine does.
 local function in_order(broken, enough)
     return torture.run { seconds = SECONDS, workers = 8, fallback = 1, broken = broken,
-        code = (CODE:gsub("PAUSE", "0.2")), enough = enough }
+        code = CODE, enough = enough }
 end
-
-local function always() return true end
 
 -- How often a call was served before one that had begun so many seconds earlier.
 local function overtaken(history, seconds)
@@ -209,24 +206,6 @@ end
 
 describe("a history of a fair lock", function()
     after_each(support.cleanup)
-
-    it("is judged", function()
-        local function line(t, who, word, from)
-            return { tostring(t), tostring(who), word, tostring(from), t = t, who = who,
-                word = word }
-        end
-        local list = { line(1, 1, "call", 1), line(2, 2, "call", 2), line(3, 2, "got", 2) }
-        assert.equal(1, overtaken(list, 0.5))
-        assert.equal(0, overtaken(list, 1.5))
-        list[3] = line(3, 1, "got", 1)
-        assert.equal(0, overtaken(list, 0.5))
-    end)
-
-    it("has one holder at a time, whatever fails", function()
-        local list = torture.intervals(torture.run { code = (CODE:gsub("PAUSE", "0.05")),
-            enough = function(history) return torture.count(history, "held") > 15 end })
-        assert.is_nil(torture.together(list, always))
-    end)
 
     it("has nobody overtaken who came a while before", function()
         local history = in_order({}, function(history) return #history > 60 end)

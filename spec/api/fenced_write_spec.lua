@@ -1,6 +1,5 @@
 -- Writers with tokens, beside readers and everybody else who locks the name.
 local support = require "spec.support"
-local torture = require "spec.support.torture"
 
 describe("a fenced write lock", function()
     local cluster, client, other
@@ -144,75 +143,4 @@ describe("a fenced write lock", function()
             assert.has_error(function() client:getReadWriteLock("x", opts) end)
         end
     end)
-end)
-
--- ---- histories -------------------------------------------------------------------
-
--- What is wrong with a history: holders who exclude each other; a token twice; one that is not
--- above those that were known when it was asked for.
-local function wrong(history)
-    local known, seen, asked = 0, {}, {}
-    for _, line in ipairs(history) do
-        if line.word == "ask" then
-            asked[line.who] = known
-        elseif line.word == "token" then
-            local token = tonumber(line[4])
-            if seen[token] or token <= asked[line.who] then
-                return ("%d got token %.0f after %.0f"):format(line.who, token, asked[line.who])
-            end
-            seen[token], known = true, math.max(known, token)
-        end
-    end
-    return torture.together(torture.intervals(history), function(a, b)
-        return a ~= "read" or b ~= "read"
-    end)
-end
-
-describe("a history of writers with tokens", function()
-    after_each(support.cleanup)
-
-    it("is judged", function()
-        local function line(word, who, token)
-            return { "1", tostring(who), word, token and tostring(token), t = 1, who = who,
-                word = word }
-        end
-        assert.is_nil(wrong { line("ask", 1), line("ask", 2), line("token", 2, 7),
-            line("token", 1, 6), line("ask", 1), line("token", 1, 8) })
-        assert.is_string(wrong { line("ask", 1), line("ask", 2), line("token", 2, 7),
-            line("token", 1, 7) })
-        assert.is_string(wrong { line("ask", 2), line("token", 2, 7), line("ask", 1),
-            line("token", 1, 6) })
-    end)
-
-    local CODE = [[
-            local kind = ({ "write", "write", "read", "read", "fenced" })[random(5)]
-            local pair = client:getReadWriteLock("x", { fenced = true })
-            local l = kind == "write" and pair:writeLock() or kind == "read" and pair:readLock()
-                or client:getFencedLock "x"
-            log "ask"
-            local ok, token = l:tryLock(1, random(2) == 1 and 0.3 or nil)
-            if not ok then return end
-            if kind ~= "read" then log("token", ("%.0f"):format(token)) end
-            hold(kind == "fenced" and "write" or kind, l)
-            l:unlock()
-    ]]
-
-    it("has no token twice, none that goes back, and no writer beside anybody", function()
-        assert.is_nil(wrong(torture.run { code = CODE, enough = function(history)
-            local tokens = torture.count(history, "token")
-            return tokens > 20 and torture.count(history, "held") > tokens
-        end }))
-    end)
-
-    for what, broken in pairs {
-        ["nobody counted"] = { "scripts/fenced/acquire.lua", "counter = counter + 1",
-            "counter = counter + 0" },
-        ["writers did not look for readers"] = { "scripts/fenced/acquire.lua",
-            "if call('set', KEYS[1], ARGV[1], 'PX', ARGV[2], 'NX') then",
-            "if call('set', KEYS[1], ARGV[1], 'PX', ARGV[2]) then" },
-    } do
-        it("shows if " .. what, function()
-            torture.run { broken = { broken }, code = CODE, enough = wrong }
-        end)
-    end
 end)

@@ -305,35 +305,6 @@ end
 describe("a history of latches", function()
     after_each(support.cleanup)
 
-    it("is judged", function()
-        local function line(t, ...)
-            local words = { tostring(t), "1", ... }
-            words.t, words.who, words.word = t, 1, words[3]
-            return words
-        end
-        local function six(t, word, last)
-            local list = {}
-            for i = 1, last or 6 do
-                list[i] = line(t, word, "l", "p" .. i)
-            end
-            return list
-        end
-        local function with(list, ...)
-            for _, more in ipairs { ... } do
-                list[#list + 1] = more
-            end
-            return list
-        end
-        assert.is_nil(wrong(with(six(1, "begin"), line(2, "acked", "l", "p1"),
-            line(4, "left", "l", "0", "3"), line(6, "left", "l", "0", "5"))))
-        assert.matches("0 left, but 5 had begun", wrong(with(six(1, "begin", 5),
-            line(4, "left", "l", "0", "3"))))
-        assert.matches("6 left, but 1 were", wrong(with(six(1, "begin"),
-            line(2, "acked", "l", "p1"), line(4, "left", "l", "6", "3"))))
-        assert.matches("closed again", wrong(with(six(1, "begin"), line(4, "left", "l", "0", "3"),
-            line(6, "left", "l", "1", "5"))))
-    end)
-
     local function looks(history)
         local n, open = 0, 0
         for _, line in ipairs(history) do
@@ -350,15 +321,9 @@ describe("a history of latches", function()
         end }))
     end)
 
-    for what, broken in pairs {
-        ["parties were counted"] = { "scripts/latch/arrive.lua",
-            "KEYS[2], 0, who)", "KEYS[2], 0, who .. before)" },
-        ["arrivals were forgotten"] = { "scripts/latch/arrive.lua",
-            "local before =", "if #ARGV > 5 and math.random(3) == 1 then "
-            .. "redis.call('del', KEYS[2]) end local before =" },
-    } do
-        it("shows if " .. what, function()
-            torture.run { broken = { broken }, code = CODE, enough = wrong }
-        end)
-    end
+    it("shows if parties were counted", function()
+        local broken = { "scripts/latch/arrive.lua", "KEYS[2], 0, who)",
+            "KEYS[2], 0, who .. before)" }
+        torture.run { broken = { broken }, code = CODE, enough = wrong }
+    end)
 end)

@@ -1,7 +1,6 @@
 -- Several names at once, all or none.
 local redlock = require "redlock"
 local support = require "spec.support"
-local torture = require "spec.support.torture"
 
 describe("a multi-lock", function()
     local cluster, client, other
@@ -193,58 +192,4 @@ describe("a multi-lock", function()
             assert.error_matches(function() client:getMultiLock(names) end, pattern)
         end
     end)
-end)
-
-local CODE = [[
-    local list, all = {}, {}
-    for i = 1, 5 do all[i] = "k" .. i end
-    for _ = 1, random(3) do list[#list + 1] = table.remove(all, random(#all)) end
-    local l = #list == 1 and client:getLock(list[1]) or client:getMultiLock(list)
-    if l:tryLock(1, random(2) == 1 and 0.3 or nil) then
-        hold(table.concat(list, ","), l)
-        l:unlock()
-    end
-]]
-
-local function conflict(a, b)
-    for name in a:gmatch "[^,]+" do
-        if ("," .. b .. ","):find("," .. name .. ",", 1, true) then
-            return true
-        end
-    end
-    return false
-end
-
-describe("a history of multi-locks", function()
-    after_each(support.cleanup)
-
-    it("is judged", function()
-        local function hold(what, from, to)
-            return { what = what, from = from, to = to, who = 1 }
-        end
-        assert.is_nil(torture.together({ hold("a,b", 1, 3), hold("c", 2, 4), hold("b", 3, 5) },
-            conflict))
-        assert.is_string(torture.together({ hold("a,b", 1, 3), hold("c,b", 2, 4) }, conflict))
-    end)
-
-    it("has each name once, whatever fails", function()
-        local list = torture.intervals(torture.run { code = CODE, enough = function(history)
-            local held = torture.intervals(history)
-            return #held > 50 and torture.most(held) > 1
-        end })
-        assert.is_nil(torture.together(list, conflict))
-    end)
-
-    for what, broken in pairs {
-        ["servers gave what is free"] = { "scripts/multi/acquire.lua",
-            "elseif there == mine then", "elseif there < n then" },
-        ["a plain lock's key was overwritten"] = { "scripts/multi/acquire.lua",
-            "there == mine", "not found[n]" },
-    } do
-        it("shows if " .. what, function()
-            torture.run { broken = { broken }, code = CODE, enough = function(history)
-                return torture.together(torture.intervals(history), conflict)
-            end }
-        end)
-    end
 end)

@@ -208,17 +208,6 @@ end
 describe("a history of periods", function()
     after_each(support.cleanup)
 
-    local function line(word, period, who)
-        return { "1", tostring(who), word, tostring(period), t = 1, who = who, word = word }
-    end
-
-    it("is judged", function()
-        assert.is_nil(wrong { line("start", 1, 1), line("start", 1, 3), line("end", 1, 3),
-            line("start", 2, 2) })
-        assert.is_string(wrong { line("start", 1, 2), line("start", 1, 3) })
-        assert.is_string(wrong { line("start", 1, 1), line("end", 1, 1), line("start", 1, 3) })
-    end)
-
     local function code(text)
         return "if not pcall(function() " .. text .. " end) then log('broken', 0) end"
     end

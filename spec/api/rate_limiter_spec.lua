@@ -83,14 +83,6 @@ end
 describe("a history of starts", function()
     after_each(support.cleanup)
 
-    it("is judged", function()
-        local function start(from, t)
-            return { tostring(t), "1", "start", tostring(from), t = t, who = 1, word = "start" }
-        end
-        assert.is_nil(wrong({ start(1, 1.1), start(1.2, 1.3), start(2.2, 2.3) }, 2, 1))
-        assert.matches("3 starts", wrong({ start(1, 1.1), start(1.2, 1.3), start(1.8, 1.9) }, 2, 1))
-    end)
-
     it("has never more in a period, whatever fails", function()
         assert.is_nil(wrong(torture.run { code = CODE,
             enough = function(history) return #history > 15 end }, 3, 0.5))

@@ -1,6 +1,5 @@
 -- Many readers or one writer: of the read-write lock, and of everybody who locks the name.
 local support = require "spec.support"
-local torture = require "spec.support.torture"
 
 describe("a read-write lock", function()
     local cluster, client, other
@@ -396,68 +395,4 @@ describe("a read-write lock", function()
         assert.equal("read-write lock(x)", tostring(pair(1)))
         assert.matches("^read lock%(x, not held%)$", tostring(reader(1)))
     end)
-end)
-
--- ---- histories -------------------------------------------------------------------
-
-local function conflict(a, b)
-    return a ~= "read" or b ~= "read"
-end
-
-describe("a history of readers and writers", function()
-    after_each(support.cleanup)
-
-    it("is judged", function()
-        local function hold(what, from, to)
-            return { what = what, from = from, to = to, who = 1 }
-        end
-        local fine = { hold("read", 1, 3), hold("read", 2, 4), hold("write", 4, 5),
-            hold("read", 5, 6) }
-        assert.is_nil(torture.together(fine, conflict))
-        assert.matches("1 had read .* and 1 had write", torture.together({ hold("read", 1, 3),
-            hold("read", 2, 4), hold("write", 3.5, 5) }, conflict))
-        assert.matches("had write .* had write", torture.together({ hold("write", 1, 3),
-            hold("write", 2, 4) }, conflict))
-    end)
-
-    local CODE = [[
-            local pair = client:getReadWriteLock "x"
-            local kind = random(4) == 1 and "write" or "read"
-            local l = kind == "write" and pair:writeLock() or pair:readLock()
-            if not l:tryLock(1, random(2) == 1 and 0.3 or nil) then return end
-            local both = kind == "write" and random(2) == 1 and pair:readLock()
-            if both then both:lock() end
-            hold(kind, l)
-            if l:unlock() and both then hold("read", both) end
-            if both then both:unlock() end
-    ]]
-
-    it("has no writer beside anybody, whatever fails", function()
-        local list = torture.intervals(torture.run { code = CODE, enough = function(history)
-            local held, kinds = torture.intervals(history), { read = 0, write = 0 }
-            for _, interval in ipairs(held) do
-                kinds[interval.what] = kinds[interval.what] + 1
-            end
-            return kinds.read > 50 and kinds.write > 20 and torture.most(held) > 1
-        end })
-        assert.is_nil(torture.together(list, conflict))
-    end)
-
-    for what, broken in pairs {
-        ["readers did not look for a writer"] = { "scripts/rw/read_acquire.lua",
-            "if kind == 'none' or kind == 'zset' then",
-            "if kind == 'string' then call('del', KEYS[1]) kind = 'none' end if true then" },
-        ["writers did not look for readers"] = { "scripts/lock/acquire.lua",
-            "if redis.call(", "if redis.call('type', KEYS[1]).ok == 'zset' then "
-            .. "redis.call('del', KEYS[1]) end if redis.call(" },
-        ["the key ended with its first reader"] = { "scripts/rw/readers.lua",
-            "'zrange', KEYS[1], -1, -1, 'withscores')[2])",
-            "'zrange', KEYS[1], 0, 0, 'withscores')[2] - 380)" },
-    } do
-        it("shows if " .. what, function()
-            torture.run { broken = { broken }, code = CODE, enough = function(history)
-                return torture.together(torture.intervals(history), conflict)
-            end }
-        end)
-    end
 end)

@@ -1,6 +1,5 @@
 -- At most so many permits at once.
 local support = require "spec.support"
-local torture = require "spec.support.torture"
 
 describe("a semaphore", function()
     local cluster, client, other
@@ -155,18 +154,6 @@ describe("a semaphore", function()
     end)
 end)
 
-local CODE = [[
-    local n = 2
-    local permit = client:getSemaphore("x", n):tryAcquire(1, random(2) == 1 and 0.3 or nil)
-    if permit then
-        local slot = permit:slot()           -- nil: lost already
-        if slot then hold("slot" .. slot, permit) end
-        permit:release()
-    end
-]]
-
-local function same(a, b) return a == b end
-
 describe("three takers of two permits", function()
     after_each(support.cleanup)
 
@@ -185,44 +172,6 @@ describe("three takers of two permits", function()
                 permits[away] = support.client(nodes):getSemaphore("x", 2):tryAcquire(0.3, 30)
             end
             assert.is_falsy(permits[1] and permits[2] and permits[3])
-        end)
-    end
-end)
-
-describe("a history of permits", function()
-    after_each(support.cleanup)
-
-    local function wrong(list)
-        return torture.together(list, same) or torture.most(list) > 2 and "three inside" or nil
-    end
-
-    it("is judged", function()
-        local function hold(what, from, to)
-            return { what = what, from = from, to = to, who = 1 }
-        end
-        assert.is_nil(wrong { hold("slot1", 1, 3), hold("slot2", 2, 4), hold("slot1", 3, 5) })
-        assert.is_string(wrong { hold("slot1", 1, 3), hold("slot1", 2, 4) })
-        assert.is_string(wrong { hold("slot1", 1, 5), hold("slot2", 2, 5), hold("slot3", 3, 5) })
-    end)
-
-    it("has two at most, whatever fails", function()
-        local list = torture.intervals(torture.run { code = CODE, enough = function(history)
-            local held = torture.intervals(history)
-            return #held > 50 and torture.most(held) > 1
-        end })
-        assert.is_nil(wrong(list))
-    end)
-
-    for what, broken in pairs {
-        ["a server gave a slot that is taken"] = { "scripts/slots/acquire.lua",
-            "if not call('zscore', KEYS[1], slot) then", "if true then" },
-        ["slots ended early"] = { "scripts/slots/slots.lua",
-            "'-inf', now)", "'-inf', now + 395)" },
-    } do
-        it("shows if " .. what, function()
-            torture.run { broken = { broken }, code = CODE, enough = function(history)
-                return wrong(torture.intervals(history))
-            end }
         end)
     end
 end)

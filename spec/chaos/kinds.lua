@@ -15,8 +15,8 @@ local proc = require "spec.support.proc"
 local sys = require "spec.support.sys"
 
 -- What there is besides plain and fenced locks.
-local FAMILY = { "read", "read", "read", "write", "write", "token write", "fair", "fair", "permit",
-    "permit", "permit" }
+local FAMILY = { "read", "read", "read", "write", "write", "token write", "fair", "fair", "multi",
+    "permit", "permit", "permit" }
 
 local WORKER = build.root .. "/spec/chaos/worker.lua"
 local WEB = build.root .. "/spec/chaos/web.lua"

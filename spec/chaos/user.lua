@@ -78,6 +78,7 @@ function family.read(client, name) return client:getReadWriteLock(name):readLock
 function family.write(client, name) return client:getReadWriteLock(name):writeLock() end
 function family.fair(client, name, slot) return client:getFairLock(name, { owner = slot }) end
 function family.permit(client, name) return client:getSemaphore(name, HOW_MANY) end
+function family.multi(client, name) return client:getMultiLock { name, name .. " too" } end
 family["token write"] = function(client, name)
     return client:getReadWriteLock(name, { fenced = true }):writeLock()
 end

@@ -223,19 +223,4 @@ function _M.together(intervals, conflict)
     return nil
 end
 
---- The most intervals that were there together.
-function _M.most(intervals)
-    local most, open = 0, {}
-    for _, b in ipairs(intervals) do
-        for i = #open, 1, -1 do
-            if open[i].to <= b.from then
-                table.remove(open, i)
-            end
-        end
-        open[#open + 1] = b
-        most = math.max(most, #open)
-    end
-    return most
-end
-
 return _M
