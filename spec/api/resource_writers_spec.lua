@@ -65,25 +65,6 @@ describe("many writers at a guarded resource", function()
         assert.equal(log[#log], server:call("GET", "redlock:{log}:mark"))
     end)
 
-    it("who compare before they write, instead of in one step, are caught", function()
-        local server = support.server()
-        local procs = writers(4, server, [[
-            local mark = "redlock:{log}:mark"
-            for i = 1, 2000 do
-                local token = i + math.random(0, 50)
-                if token >= tonumber(conn:call("GET", mark) or "0") then
-                    conn:call("SET", mark, token)
-                    conn:call("RPUSH", "log", token)
-                end
-            end
-            print "done"
-        ]])
-        for _, p in ipairs(procs) do
-            assert.equal("done", p:read_line(60))
-        end
-        assert.is_false((never_decreases(server:call("LRANGE", "log", 0, -1))))
-    end)
-
     it("who hold a fenced lock and sleep past its lease never undo a newer write", function()
         local server, cluster = support.server(), support.cluster(3)
         local procs = writers(3, server, ([[

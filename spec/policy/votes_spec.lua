@@ -4,8 +4,7 @@ local support = require "spec.support"
 local testing = require "redlock.testing"
 
 -- What contender i of n does for a name; true where it got it.
-local CALLS = [[
-return {
+local calls = {
     tryLock = function(c, name) return c:getLock(name):tryLock(0, 20) end,
     once = function(c, name) return c:once(name, 20, function() end) end,
     ["once, before"] = function(c, name)
@@ -27,9 +26,8 @@ return {
         return c:getMultiLock({ name .. "a", name .. "b" }):tryLock(0, 20)
     end,
     fair = function(c, name) return c:getFairLock(name):tryLock(0, 20) end,
-}]]
+}
 
-local calls = loadstring(CALLS)()
 local NIGHTLY = os.getenv "NIGHTLY" ~= nil
 
 -- How many of n contenders are to get it.
@@ -166,63 +164,4 @@ describe("a call that does not wait", function()
         costs(6, function() support.fails("held", its:tryLock()) end)    -- and lets go
         costs(3, function() assert(mine:unlock()) end)
     end)
-end)
-
--- Three zones: each contender is beside one server, and away from the others.
-describe("contenders in three zones", function()
-    after_each(support.cleanup)
-
-    -- Each line is a round: "what name"; says "1" or "0".
-    local CONTENDER = [[
-        local calls, kept = loadstring(%q)(), {}
-        local i = %d
-        for line in io.lines() do
-            local what, name = line:match "^(.*) (%%S+)$"
-            local ok = calls[what](client, name, i, 3)
-            kept[#kept + 1] = ok or nil
-            io.write(ok and "1" or "0", "\n")
-            io.flush()
-        end
-    ]]
-
-    local function zones(ms)
-        local cluster, contenders = support.cluster(3), {}
-        for i = 1, 3 do
-            local near = support.proxies(cluster)
-            for k = 1, 3 do
-                near[k]:delay("both", k == i and 0 or ms)
-            end
-            -- Beside load an answer may take long; what counts is that votes are split.
-            contenders[i] = support.child(near, "{ timeout = 10 }", CONTENDER:format(CALLS, i))
-            assert.equal("ready", contenders[i]:read_line(60))
-        end
-        return contenders
-    end
-
-    local function misses(what, rounds, ms)
-        local contenders, n_missed = zones(ms), 0
-        for r = 1, rounds do
-            local got = 0
-            for i = 1, 3 do
-                contenders[i]:write(("%s n%d\n"):format(what, r))
-            end
-            for i = 1, 3 do
-                got = got + tonumber(contenders[i]:read_line(60))
-            end
-            n_missed = n_missed + (got ~= wanted(what, 3) and 1 or 0)
-        end
-        return n_missed
-    end
-
-    for what in pairs(calls) do
-        for _, ms in ipairs { 2, 10 } do
-            -- Nightly: some minutes; `once` is tried by day.
-            local name = ("%d ms apart get it: %s%s"):format(ms, what,
-                what == "once" and "" or " #nightly")
-            it(name, function()
-                local rounds = NIGHTLY and 500 or 25
-                assert.is_true(misses(what, rounds, ms) <= 1)
-            end)
-        end
-    end
 end)
