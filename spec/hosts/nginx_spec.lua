@@ -35,18 +35,6 @@ describe("nginx", function()
     end
 
     describe("requests", function()
-        it("take and release a lock, and exclude each other", function()
-            start()
-            assert.equal("ok", ng:get "/once?wait=1")
-            local first = ng:begin "/once?hold=2"
-            support.eventually(function() return cluster:keys() >= 2 end)
-            assert.equal("held", ng:get "/once")
-            assert.equal("held", ng:get "/once?wait=0.05")
-            assert.equal("ok", ng:get "/once?wait=5")
-            assert.equal("ok", first:finish())
-            free()
-        end)
-
         it("learn whether servers are silent, and do not delay others meanwhile", function()
             start [[ location = /healthz { content_by_lua_block {
                 local healthy, err = client:health()
@@ -97,32 +85,6 @@ describe("nginx", function()
             end
             other:close()
             free()
-        end)
-
-        it("wait as one contender, and pass the lock on", function()
-            start()
-            local waiting = {}
-            for i = 1, 30 do
-                waiting[i] = ng:begin "/once?wait=20&hold=0.001"
-            end
-            for i = 1, 30 do
-                assert.equal("ok", waiting[i]:finish())
-            end
-            free()
-            local acquired, released, handed = ng:get("/stats"):match "(%d+) (%d+) (%d+)"
-            assert.equal("30", acquired)
-            assert.equal("30", released)
-            assert.is_true(tonumber(handed) > 0)
-        end)
-
-        it("see dead servers as errors, not as crashes", function()
-            local lone = support.cluster(3)
-            ng = support.nginx { nodes = lone }
-            assert.equal("ok", ng:get "/once")
-            lone:stop()
-            assert.equal("no_quorum", ng:get "/once?wait=0.2")
-            lone:each(function(server) server:start():admit() end)
-            support.eventually(function() return ng:get "/once?wait=1" == "ok" end)
         end)
     end)
 

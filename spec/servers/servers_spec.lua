@@ -135,33 +135,6 @@ describe("servers of the wrong kind", function()
         hostile({ reply = ("+OK\r\n"):rep(100) }, "protocol", "a reply without a request")
     end)
 
-    it("RESP3", function()
-        hostile({ reply = ">2\r\n+a\r\n+b\r\n" }, "protocol")
-        hostile({ reply = "%1\r\n+a\r\n+b\r\n" }, "protocol")
-    end)
-
-    it("a huge bulk", function()
-        hostile({ reply = "$1073741824\r\n" .. ("x"):rep(65536), repeat_ = 64 }, "protocol",
-            "1 MiB")
-    end)
-
-    it("a bulk of impossible length", function()
-        hostile({ reply = "$99999999999999999999\r\n" }, "protocol")
-        hostile({ reply = "$-5\r\n" }, "protocol")
-    end)
-
-    it("a huge array", function()
-        hostile({ reply = "*1000000000\r\n:1\r\n" }, "protocol", "too long")
-    end)
-
-    it("deep nesting", function()
-        hostile({ reply = ("*1\r\n"):rep(100000) }, "protocol")
-    end)
-
-    it("an endless line", function()
-        hostile({ reply = "+" .. ("x"):rep(65536), repeat_ = 64 }, "protocol", "1 MiB")
-    end)
-
     it("answers that drip", function()
         hostile({ reply = "+PONG\r\n", drip = 1000 }, "timeout")
     end)
@@ -169,13 +142,6 @@ describe("servers of the wrong kind", function()
     it("an answer that breaks off in the middle", function()
         hostile({ reply = "$100\r\nabc", close = true }, "refused", "^read: ")
         hostile({ reply = "*3\r\n$1\r\nx", close = true }, "refused", "^read: ")
-    end)
-
-    it("a script answer without a vote", function()
-        local h = support.hostile { reply = "+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n" }
-        local row = row_of(h.uri, good, { timeout = 0.2, connect_timeout = 0.3 }, true)
-        assert.is_true(row.code == "timeout" or row.code == "protocol", row.code)
-        h:stop()
     end)
 
     it("a name that does not resolve", function()
@@ -259,10 +225,6 @@ describe("a server that never ends", function()
             return not ok and err.nodes[3].code == "timeout"
         end)
         assert.is_true(os.clock() - cpu < 2)
-    end)
-
-    it("refusing connections", function()
-        endures("redis://127.0.0.1:" .. support.free_port())
     end)
 end)
 
