@@ -82,44 +82,6 @@ _M.list = {
         assert(client:stats().handed_over > 0)
         assert(client:getLock("c"):isLocked() == false)
     ]] },
-    { "hands nothing on when told so", [[
-        local c = new { handover = 0 }
-        local done = 0
-        for i = 1, 8 do
-            spawn(function()
-                local l = c:getLock("c0", { owner = i })
-                assert(l:tryLock(20))
-                assert(l:unlock())
-                done = done + 1
-            end)
-        end
-        local from = now()
-        while done < 8 and now() - from < 20 do sleep(0.005) end
-        assert(done == 8 and c:stats().handed_over == 0)
-        c:close()
-    ]] },
-    { "reads side by side, and writes alone", [[
-        local reading, most, done = 0, 0, 0
-        for i = 1, 200 do
-            spawn(function()
-                local l = client:getReadWriteLock("rw", { owner = i }):readLock()
-                assert(l:tryLock(20))
-                reading = reading + 1
-                most = math.max(most, reading)
-                sleep(0.02)
-                reading = reading - 1
-                assert(l:unlock())
-                done = done + 1
-            end)
-        end
-        local w = client:getReadWriteLock("rw", { owner = "w" }):writeLock()
-        assert(w:tryLock(30))
-        assert(reading == 0)
-        assert(w:unlock())
-        local from = now()
-        while done < 200 and now() - from < 30 do sleep(0.005) end
-        assert(done == 200 and most > 20, done .. " " .. most)
-    ]] },
     { "gives permits, places in line and latches", [[
         local inside, most, done, order = 0, 0, 0, {}
         local latch = client:getCountDownLatch "l"
@@ -167,22 +129,6 @@ _M.list = {
         assert(both:tryLock(5) and both:unlock())
         assert(client:getRateLimiter("r", 1, 0.05):tryAcquire())
         sleep(1.5)               -- what is left of the line, and of the rate, ends by itself
-    ]] },
-    { "has many in flight", [[
-        local done = 0
-        for i = 1, 100 do
-            spawn(function()
-                local l = client:getLock("d" .. i, { owner = i })
-                for _ = 1, 3 do
-                    assert(l:tryLock(5, 10))
-                    assert(l:unlock())
-                end
-                done = done + 1
-            end)
-        end
-        local from = now()
-        while done < 100 and now() - from < 20 do sleep(0.005) end
-        assert(done == 100)
     ]] },
     { "renews in the background, and tells of a loss", [[
         local c = new { lease = 2 }
@@ -308,19 +254,6 @@ _M.list = {
         assert(his:unlock() and his:unlock() and his:isValid() and his:unlock())
         assert(client:getLock("o"):isLocked() == false)
     ]] },
-    { "runs functions under a lock", [[
-        local held, sum = client:using("g", { wait = 1 }, function(l)
-            sleep(0.01)
-            return l:remaining() > 0 and 42
-        end)
-        assert(held == true and sum == 42)
-        local ok, err = pcall(client.using, client, "g", { wait = 1 }, function()
-            sleep(0.01)
-            error("mine", 0)
-        end)
-        assert(not ok and err == "mine")
-        assert(client:getLock("g"):isLocked() == false)
-    ]] },
     { "runs functions under each kind of lock", [[
         local inside, most, done = {}, {}, 0
         local function enter(what, name, opts)
@@ -386,37 +319,6 @@ _M.list = {
         while not code and now() - from < 5 do sleep(0.01) end
         assert(code == "closed", tostring(code))
         assert(client:getLock("h"):isLocked() == false)
-    ]] },
-    { "closes, whatever it was asked for meanwhile", [[
-        local c = new()
-        local l = c:getLock("i", { owner = 1 })
-        assert(l:tryLock(1, 20))
-        local given = client:getLock("j", { owner = 1 })
-        assert(given:tryLock(1, 20))
-        local token = given:export()
-        local calls = {
-            function() return l:extend() end,
-            function() return c:getLock("i"):isLocked() end,
-            function() return c:import(token, { owner = 1 }) end,
-            function() return c:getLock("k", { owner = 1 }):tryLock(5) end,
-            function() return c:init() end,
-            function() return c:check() end,         -- is hardly done yet
-        }
-        local codes, n = {}, 0
-        for i, call in ipairs(calls) do
-            spawn(function()
-                local ok, err = call()
-                codes[i], n = not ok and err.code or "done", n + 1
-            end)
-        end
-        c:close()
-        local from = now()
-        while n < #calls and now() - from < 5 do sleep(0.01) end
-        for i = 1, #calls do
-            local over = i == 1 and (codes[i] == "lost" or codes[i] == "not_held")
-            assert(codes[i] == "closed" or codes[i] == "done" or over, i .. tostring(codes[i]))
-        end
-        client:getLock("j"):forceUnlock()
     ]] },
     { "does not say that it has what ended before the loop looked", [[
         local l = client:getLock("blocked", { owner = 1 })
