@@ -54,19 +54,6 @@ describe("a primitive", function()
         end,
     })
 
-    it("has a majority only of votes for the same number", function()
-        local holds, inside = {}, 0
-        for away = 1, 3 do               -- three takers, each cut off from one of three servers
-            local gap = support.proxy(cluster[away].port)
-            gap:refuse(true)
-            local nodes = { cluster[1], cluster[2], cluster[3] }
-            nodes[away] = gap
-            holds[away] = support.client(nodes):get(places, "x")
-            inside = inside + (holds[away]:tryLock(0.3, 30) and 1 or 0)
-        end
-        assert.is_true(inside >= 1 and inside <= 2, inside)
-    end)
-
     it("knows the number that was agreed upon, and so do its scripts", function()
         local a, b = client:get(places, "x", { owner = 1 }), client:get(places, "x", { owner = 2 })
         assert.is_true(a:tryLock(1, 10))

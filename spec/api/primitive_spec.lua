@@ -225,35 +225,3 @@ describe("a primitive", function()
         end
     end)
 end)
-
-describe("a primitive that counts up to a limit on each server", function()
-    after_each(support.cleanup)
-
-    local two = redlock.primitive {
-        name = "two",
-        acquire = [[
-            if redis.call('hexists', KEYS[1], ARGV[1]) == 1 then return 2 end
-            if redis.call('hlen', KEYS[1]) >= 2 then return 0 end
-            redis.call('hset', KEYS[1], ARGV[1], '')
-            redis.call('pexpire', KEYS[1], ARGV[2])
-            return 1
-        ]],
-        release = "return redis.call('hdel', KEYS[1], ARGV[1])",
-    }
-
-    -- What examples/kinds warns of: two of them need not conflict on a server.
-    it("lets in more than the limit", function()
-        local cluster, holds = support.cluster(3), {}
-        for away = 1, 3 do
-            local gap = support.proxy(cluster[away].port)
-            gap:refuse(true)
-            local nodes = { cluster[1], cluster[2], cluster[3] }
-            nodes[away] = gap
-            holds[away] = support.client(nodes):get(two, "x")
-            assert.is_true(holds[away]:tryLock(2, 30))
-        end
-        for _, l in ipairs(holds) do
-            assert.is_true(l:isValid())
-        end
-    end)
-end)

@@ -25,14 +25,6 @@ describe("the table of attacks", function()
         end
         assert.is_truthy(numbers.A1 and numbers.C1)
     end)
-
-    it("would not name a test that is gone", function()
-        for _, cell in ipairs { 'attacks_spec "of a title that' .. ' is nowhere"',
-            'unit fence "c5"', "models `ship`", "mutants `no drift`", 'no_such_spec "x"', '"x"' } do
-            assert.has_error(function() evidence.check(cell) end)
-        end
-        assert.equal(3, evidence.check 'unit fence "c4_executed_twice"; models `ships`, `no-drift`')
-    end)
 end)
 
 local function turn(client)

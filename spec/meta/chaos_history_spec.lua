@@ -1,6 +1,6 @@
 -- The judge of chaos runs, on histories written by hand: a judge that never finds anything
--- proves nothing. The libraries of chaos_spec that are wrong in one place show that it finds readers
--- beside writers, permits and tokens that come twice, and late writes.
+-- proves nothing. The libraries of chaos_spec that are wrong in one place show that it finds
+-- readers beside writers, permits and tokens that come twice, and late writes.
 local history = require "spec.chaos.history"
 
 -- A mark of the one hold of client c.

@@ -293,36 +293,4 @@ describe("the snippets of pages", function()
         assert.equal(1, write { b = 106, t = 34, id = 7 })
         assert.equal(106, run("SELECT balance FROM account"):fetch(true).balance)
     end)
-
-    -- What the page on redsync and node-redlock says of both kinds under one name.
-    it("say who excludes whom", function()
-        local client = support.warm_client(cluster)
-        local function theirs(name)
-            local n = 0
-            cluster:each(function(s)
-                n = n + (s:call("SET", name, "theirs", "NX", "PX", 8000) == "OK" and 1 or 0)
-            end)
-            return n
-        end
-        for _, lock in ipairs { client:getLock "a", client:getFencedLock "a" } do
-            assert(lock:tryLock(5))
-            support.eventually(function() return theirs "a" == 0 end)
-            assert(lock:unlock())
-            support.eventually(function()
-                local n = 0
-                cluster:each(function(s) n = n + s:call("EXISTS", "a") end)
-                return n == 0
-            end)
-            assert.equal(3, theirs "a")
-            support.fails("held", lock:tryLock())
-            cluster:flush()
-        end
-        -- Redisson's is a hash.
-        cluster:each(function(s)
-            s:call("HSET", "a", "0f2b7d4e-1111-2222-3333-444455556666:1", 1)
-            s:call("PEXPIRE", "a", 30000)
-        end)
-        support.fails("held", client:getLock("a"):tryLock())
-        client:close()
-    end)
 end)

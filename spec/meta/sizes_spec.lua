@@ -71,13 +71,4 @@ describe("on a few screens", function()
         assert.same({}, long)
         assert.is_true(count > 1000, count)
     end)
-
-    it("is not what is longer", function()
-        local body = ("    f();\n"):rep(FUNCTION - 3)
-        assert.same({}, (long_functions { ["a.c"] = "static int f(int a,\n{\n" .. body .. "}\n" }))
-        assert.same({ "a.c:3: 61 lines" }, (long_functions {
-            ["a.c"] = "int f(void);\n\nstatic int f(int a,\n  int b)\n{\n" .. body .. "}\n" }))
-        assert.same({ "a.lua:2: 61 lines" }, (long_functions {
-            ["a.lua"] = "return {\n  function()\n" .. ("f()\n"):rep(FUNCTION - 1) .. "end }\n" }))
-    end)
 end)

@@ -284,19 +284,6 @@ describe("the watchdog", function()
         assert.is_true(client:getLock("x"):isValid())
         assert.is_true(client:getLock("x"):unlock())
     end)
-
-    it("lets go at the end of the process, however it comes", function()
-        local cluster = support.cluster(3)
-        for _, ending in ipairs { "", "os.exit(0)", "error 'oops'", "client:close()" } do
-            local c = child(cluster, "{}", "assert(l:tryLock()) print 'held' io.read() " .. ending)
-            assert.equal("ready", c:read_line(10))
-            assert.equal("held", c:read_line(10))
-            support.eventually(function() return cluster:keys() == 3 end)
-            c:write "\n"
-            c:wait(10)
-            cluster:await_free()
-        end
-    end)
 end)
 
 describe("a loss", function()

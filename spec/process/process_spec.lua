@@ -618,24 +618,6 @@ describe("when a client is made a process", function()
         ]], { stderr = "stdout" })
         assert.equal("fine\n", p:read_all(60))
     end)
-
-    it("has scripts that servers can compile", function()
-        local p = support.lua([[
-            local script_text, texts = require "redlock.runtime.script_text", {}
-            local own = script_text.own
-            function script_text.own(...)
-                texts[#texts + 1] = own(...)
-                return texts[#texts]
-            end
-            require "redlock"
-            for _, text in ipairs(texts) do
-                assert(script_text.compile((text:gsub("^#[^\n]*", ""))))
-            end
-            assert(#texts > 50)
-            print "fine"
-        ]], { stderr = "stdout" })
-        assert.equal("fine\n", p:read_all(60))
-    end)
 end)
 
 describe("values [37]", function()

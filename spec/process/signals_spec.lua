@@ -134,33 +134,6 @@ describe("a process that is told to end", function()
         is_free()
     end)
 
-    it("waits for no server that hangs", function()
-        local p = holder('{ signals = { "TERM" }, max_lease = 600, timeout = 60 }', "io.read()")
-        cluster:each(function(s) s:freeze() end)
-        p:kill "TERM"
-        assert.equal(143, p:wait(SOON))
-        cluster:each(function(s) s:thaw() end)
-        is_free()
-    end)
-
-    -- Nobody has noticed that the connections are gone; the links are slow, too.
-    it("makes connections again that were cut, and waits for the answers", function()
-        local proxies = support.proxies(cluster)
-        local p = support.child(proxies, OPTIONS, "assert(l:lock()) print 'held' io.read()",
-            { stdin = "pipe" })
-        assert.equal("ready", p:read_line(30))
-        assert.equal("held", p:read_line(30))
-        support.eventually(function() return has_x() >= 2 end)
-        support.sleep(1.1)           -- one that broke sooner is not made again at once
-        for i = 1, 3 do
-            proxies[i]:cut()
-            proxies[i]:delay("both", 1)
-        end
-        p:kill "TERM"
-        assert.equal(143, p:wait(SOON))
-        is_free()
-    end)
-
     it("releases nothing of clients without the option", function()
         local p = holder(OPTIONS, ([[
             local other = support.client({ "%s" }, { max_lease = 600, restart_guard = true })
