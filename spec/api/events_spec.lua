@@ -210,49 +210,6 @@ describe("renewed", function()
         world:close()
     end)
 
-    -- Two clients that share one core in hosts of loops; each is told of its own locks.
-    -- Nightly: over luv by the clock
-    for host, tag in pairs { plain = "", luv = " #nightly" } do
-        it("names the locks that the watchdog has renewed, over " .. host .. tag, function()
-            local cluster = support.cluster(3)
-            local uv = require "luv"
-            local told, opts = { {}, {} }, { lease = 3, host = host == "luv"
-                and require "redlock.host.luv" or nil }
-            local clients, done = {}, false
-            for i = 1, 2 do
-                opts.on_event = counting(told[i])
-                clients[i] = support.client(cluster, opts)
-            end
-            local function take()
-                for i, c in ipairs(clients) do
-                    for k = 1, 3 do
-                        assert(c:getLock(("l%d.%d"):format(i, k)):tryLock(5))
-                    end
-                    assert(c:getLock("fixed" .. i):tryLock(5, 30))
-                end
-                done = true
-            end
-            if host == "luv" then
-                coroutine.wrap(take)()
-                while not done do
-                    uv.run "once"
-                end
-            else
-                take()
-            end
-            support.eventually(function()
-                uv.run "nowait"
-                for _, c in ipairs(clients) do
-                    c:getLock("x"):isValid()
-                end
-                return #sorted(told[1]) >= 3 and #sorted(told[2]) >= 3
-            end, 30)
-            assert.same({ "l1.1", "l1.2", "l1.3" }, sorted(told[1]))
-            assert.same({ "l2.1", "l2.2", "l2.3" }, sorted(told[2]))
-            support.all(clients):close()
-        end)
-    end
-
     it("counts those whose names are forgotten", function()
         local cluster, count, names = support.cluster(1), 0, nil
         local client = support.client(cluster, { lease = 0.9, on_event = function(e)

@@ -119,21 +119,6 @@ describe("futures", function()
             assert.is_true(client:getLock("y", { owner = i }):unlock())
         end
     end)
-
-    it("end when the client is closed", function()
-        local c = support.warm_client(cluster)
-        local other = client:getLock("x", { owner = "other" })
-        assert.is_true(other:tryLock())
-        local fs = {}
-        for i = 1, 5 do
-            fs[i] = c:getLock("x", { owner = i }):lockAsync()
-        end
-        c:close()
-        for i = 1, 5 do
-            support.fails("closed", fs[i]:get(5))
-        end
-        assert.is_true(other:unlock())
-    end)
 end)
 
 describe("the heir of an owner that is gone", function()
@@ -235,52 +220,6 @@ describe("a hold", function()
             support.fails("config", client:import(encoding.add_checksum(bad, ".")))
         end
         assert.is_true(assert(client:import(token)):unlock())
-    end)
-end)
-
-describe("events", function()
-    teardown(support.cleanup)
-
-    it("tell what happened, in order, and harm nobody", function()
-        local cluster = support.cluster(3)
-        local events = {}
-        local client = support.warm_client(cluster, { lease = 2, on_event = function(e)
-            assert.is_number(e.time)
-            events[#events + 1] = e
-            error "must not get out"
-        end })
-        local function told(kind)
-            for _, e in ipairs(events) do
-                if e.type == kind then
-                    return e
-                end
-            end
-        end
-        local l = client:getLock "x"
-        assert.is_true(l:tryLock())
-        assert.equal("x", told("acquired").name)
-        assert.is_true(told("acquired").waited >= 0)
-        assert.is_nil(client:getLock("x", { owner = 2 }):tryLock())
-        assert.equal(2, told("contended").owner)
-        support.eventually(function()
-            l:isValid()
-            return told "renewed"
-        end)
-        assert.is_true(told("renewed").count >= 1)
-        assert.truthy(told "node_up")
-        cluster[3]:kill()
-        support.eventually(function()
-            l:isValid()
-            return told "node_down"
-        end)
-        assert.equal(cluster[3].uri, told("node_down").node)
-        l:forceUnlock()
-        support.eventually(function()
-            l:isValid()
-            return told "lost"
-        end)
-        assert.equal("forgotten", told("lost").reason)
-        client:close()
     end)
 end)
 

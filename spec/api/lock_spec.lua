@@ -132,36 +132,6 @@ for _, n in ipairs { 1, 2, 3, 4, 5 } do
             assert.is_true(l:unlock())
         end)
 
-        it("is not waited for in vain: a thread cannot release what it waits for", function()
-            local l = lock()
-            assert.is_true(l:tryLock())
-            coroutine.wrap(function()
-                for _, wait in ipairs { 60, 1000, math.huge } do
-                    local t = support.now()
-                    support.fails("deadlock", l:tryLock(wait))
-                    assert.is_true(support.now() - t < 30)
-                end
-                local ok, err = l:lock()
-                assert.is_nil(ok)
-                assert.equal("deadlock", err.code)
-                assert.matches("another owner of this thread", err.message)
-                ok, err = l:tryLock()
-                assert.is_nil(ok)
-                assert.equal("held", err.code)
-                ok, err = l:tryLockAsync(0.05):get(5)      -- this one does not block
-                assert.is_nil(ok)
-                assert.equal("held", err.code)
-            end)()
-            assert.is_true(l:unlock())
-            assert.is_true(l:tryLock(0, 0.5))
-            coroutine.wrap(function()
-                support.fails("deadlock", l:tryLock(0.01))
-                assert.is_true(l:lock())                   -- it has an end
-                assert.is_true(l:unlock())
-            end)()
-            l:unlock()
-        end)
-
         it("is extended, never shortened", function()
             local l = lock()
             assert.is_true(l:tryLock(0, 2))
@@ -327,29 +297,6 @@ describe("using", function()
     before_each(function() cluster:flush() end)
     teardown(support.cleanup)
 
-    it("runs the function under the lock and gives its results", function()
-        local got = { client:using("x", function(l, token)
-            assert.is_nil(token)
-            assert.is_true(l:isValid())
-            assert.equal(1, l:getHoldCount())
-            return 1, nil, 3, nil
-        end) }
-        assert.equal(true, got[1])
-        assert.equal(1, got[2])
-        assert.equal(3, got[4])
-        assert.equal(5, select("#", client:using("x", {}, function() return 1, nil, 3, nil end)))
-        cluster:await_free()
-    end)
-
-    it("does not run it without the lock", function()
-        local other = client:getLock("x", { owner = "other" })
-        assert.is_true(other:tryLock())
-        local ran = false
-        support.fails("held", client:using("x", { wait = 0 }, function() ran = true end))
-        assert.is_false(ran)
-        assert.is_true(other:unlock())
-    end)
-
     it("raises the function's error again, after the release [27]", function()
         local object = {}
         for _, value in ipairs { "text", object, false } do
@@ -360,20 +307,6 @@ describe("using", function()
         end
     end)
 
-    it("gives the results beside a lost lease [27]", function()
-        local got = { client:using("x", { lease = 0.5 }, function(l)
-            support.eventually(function() return not l:isValid() end)
-            assert.error_matches(function() l:check() end, "lost: lock 'x'")
-            return "done", 2
-        end) }
-        assert.same({ false, "done", 2 }, got)
-        got = { client:using("x", function(l)
-            l:forceUnlock()
-            return "done"
-        end) }
-        assert.same({ false, "done" }, got)
-    end)
-
     it("raises the function's error also when the release fails [27]", function()
         local ok, err = pcall(client.using, client, "x", { lease = 0.5 }, function(l)
             support.eventually(function() return not l:isValid() end)
@@ -381,16 +314,6 @@ describe("using", function()
         end)
         assert.is_false(ok)
         assert.equal("mine", err)
-    end)
-
-    it("nests", function()
-        assert.is_true(client:using("x", function(outer)
-            assert.is_true((client:using("x", function(inner)
-                assert.equal(2, inner:getHoldCount())
-            end)))
-            assert.equal(1, outer:getHoldCount())
-        end))
-        cluster:await_free()
     end)
 end)
 

@@ -144,7 +144,8 @@ local function counted(uris, mode, seed)
     local support = require "spec.support"
     local file = support.tmpdir() .. "/counted"
     local argv = { "valgrind", "--tool=callgrind", "--dump-before=" .. MARK,
-        "--callgrind-out-file=" .. file, "luajit", mode == "compiled" and "-jon" or "-joff", root .. "/spec/bench/instructions.lua", mode }
+        "--callgrind-out-file=" .. file, "luajit", mode == "compiled" and "-jon" or "-joff",
+        root .. "/spec/bench/instructions.lua", mode }
     argv.stdout, argv.stderr, argv.env = "pipe", "stdout", support.lua_env()
     argv.env.LD_PRELOAD = require("spec.support.build").program "seedshim.so"
     argv.env.SEED = seed or 1
