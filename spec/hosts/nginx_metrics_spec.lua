@@ -165,18 +165,6 @@ describe("metrics of nginx", function()
         ng:stop()
     end)
 
-    it("have 64 groups, also where one worker has more", function()
-        start { workers = 1 }
-        ng:get "/say?from=1&to=100"
-        local groups, sum
-        eventually(function()
-            groups, sum = acquires_by_group()
-            return sum == 100
-        end)
-        assert.equal(64, groups)
-        ng:ends()
-    end)
-
     it("have 64 groups, of all workers together", function()
         start()
         local said = {}

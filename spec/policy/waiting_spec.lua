@@ -169,23 +169,6 @@ describe("without messages a waiter", function()
             end
         end)
 
-    it("works for a user without channels", function()
-        local cluster = support.cluster(3)
-        local uris = {}
-        for i, s in ipairs(cluster) do
-            s:user("app", "on", ">pw", "~*", "+@all", "resetchannels")
-            uris[i] = "redis://app:pw@127.0.0.1:" .. s.port
-        end
-        local client = support.warm_client(uris, { fallback = 0.2 })
-        local other = support.warm_client(uris)
-        assert.is_true(other:getLock("x"):tryLock(0, 30))
-        local f = client:getLock("x"):lockAsync(10)
-        support.sleep(0.1)
-        assert.is_true(other:getLock("x"):unlock())
-        assert.is_true(f:get(10))
-        assert.is_true(client:getLock("x"):unlock())
-    end)
-
     it("has a name too long for a channel", function()
         local cluster = support.cluster(1)
         local client = support.warm_client(cluster)
