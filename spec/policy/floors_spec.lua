@@ -2,6 +2,7 @@
 -- the caller has.
 local floors = require "redlock.servers.floors"
 local quarantine = require "spec.support.quarantine"
+local redlock = require "redlock"
 local script_text = require "redlock.runtime.script_text"
 local support = require "spec.support"
 
@@ -65,6 +66,31 @@ describe("a server", function()
         local most = told(server:life())[2]
         assert.same({ 1, most }, told(server:life()))
         assert.same({ 0, most }, told(("0"):rep(16)))
+    end)
+end)
+
+describe("a program that may not write floors", function()
+    it("has plain locks again, and no tokens, after servers lost their memory", function()
+        local world = redlock.testing.new()
+        local client = world:client()
+        assert.is_true(client:getLock("x"):tryLock(1))
+        assert.is_true(client:getLock("x"):unlock())
+        for i = 1, 3 do
+            world.world.servers[i].denied = { hset = true }
+            world:kill(i)
+            world:start(i)
+        end
+        support.fails("no_quorum", client:getLock("x"):tryLock(1))       -- it notices
+        for seconds = 10, 300, 10 do
+            world:advance(10)
+            local ok = client:getLock("x"):tryLock(1)
+            assert.is_true(ok or seconds < 80, seconds)
+            assert.is_true(not ok or client:getLock("x"):unlock())
+        end
+        local err = support.fails("no_quorum", client:getFencedLock("x"):tryLock(1))
+        assert.matches("needs all ACL rules that examples/access/README.md lists", tostring(err), 1,
+            true)
+        world:close()
     end)
 end)
 

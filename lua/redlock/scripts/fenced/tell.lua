@@ -21,6 +21,11 @@ if ARGV[2] == '1' then
     if (state ~= 'a' and state ~= 's') or of ~= string.sub(life, 1, 16) then
         return {0, earlier}
     elseif kept[1] ~= inc then
+        -- Who cannot write floors could not name a new memory's either, and is no judge.
+        local written = redis.pcall('hset', KEYS[1], 'marker', '')
+        if type(written) == 'table' and not string.find(written.err, 'WRONGTYPE', 1, true) then
+            return written
+        end
         return {-1, 0}
     end
     run = string.sub(inc, 1, 8)
