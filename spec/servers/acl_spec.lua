@@ -130,11 +130,6 @@ describe("the documented ACL rules", function()
         return tostring(err)
     end
 
-    -- The same where it is the floors that are not to be had.
-    local function only_plain_seeding()
-        assert.matches("needs all ACL rules that examples/access/README.md lists", only_plain())
-    end
-
     -- check() warns of it at each node, and locks work.
     local function warned(kind, verdict)
         local report = client:check()
@@ -577,9 +572,8 @@ describe("the documented ACL rules", function()
         ["~redlock:{app:*}:fence"] = only_plain,
         ["~redlock:{server}:floor"] = only_plain,
         ["+mget"] = only_plain,
-        ["+hget"] = only_plain,
         ["+hset"] = only_plain,
-        ["+hmget"] = only_plain_seeding,
+        ["+hmget"] = only_plain,
     }
 
     for _, rule in ipairs(rules) do

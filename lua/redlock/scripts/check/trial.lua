@@ -16,7 +16,6 @@ if ARGV[1] == 'take' then
     try('GETRANGE', KEYS[1], 0, 256)
     try('PTTL', KEYS[1])
     try('MGET', fence, KEYS[1])
-    try('HGET', floor, '0')
     try('HMGET', floor, '0')
 else
     if redis.pcall('GET', KEYS[1]) == OURS then

@@ -27,15 +27,18 @@ local function of_this_run(text, last)
     return n and n >= 0 and n < limit and n or nil
 end
 
+local most                   -- the largest floor, as floor_of_bucket() found it
+
 -- The floor of the name's bucket; nil: this memory has no base.
 local function floor_of_bucket()
-    local found = redis.pcall('hmget', KEYS[3], ARGV[4], 'base')
+    local found = redis.pcall('hmget', KEYS[3], ARGV[4], 'base', 'most')
     if found.err and not string.find(found.err, 'WRONGTYPE', 1, true) then
-        call('hget', KEYS[3], 'base')        -- raises it
+        call('hmget', KEYS[3], 'base')       -- raises it
     end
     local base, own = of_this_run(found[2]), of_this_run(found[1])
+    most = of_this_run(found[3])
     if base and not own and sub(found[1] or '', 1, RUN) == run then
-        return of_this_run(call('hget', KEYS[3], 'most'))    -- the bucket's is out of range
+        return most          -- the bucket's is out of range
     end
     return base and max(base, own or 0)
 end
@@ -51,7 +54,6 @@ local function write(n, floor)
         return false
     end
     if n > floor then
-        local most = of_this_run(call('hget', KEYS[3], 'most'))
         if not most then
             return false
         end
