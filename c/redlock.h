@@ -338,6 +338,7 @@ typedef struct rl_node_info {
                                 named redlock:LIST (CLIENT SETNAME), or redlock!LIST once
                                 the client has counted a vote */
     char why[RL_TEXT_MAX];   /* DISAGREES: what is wrong, and the remedy */
+    char text[RL_TEXT_MAX];  /* why it gave no vote last */
 } rl_node_info;
 
 /* How long granted rounds of one kind took: from the call that began the round to the one
@@ -646,16 +647,14 @@ int rl_keep(rl_lease *lease, int64_t lease_ms, int64_t max_hold_ms);
 /* Why a lease is lost (rl_loss), or RL_NOT_LOST: held, or released, or never held. */
 int rl_lease_lost(rl_lease *lease);
 
-/* The handle of the k-th lease that was lost, from 1, as a number: the handle may have
- * been freed since. 0: too many were lost since to know the k-th. */
-uintptr_t rl_lost(rl_client *client, int64_t k);
+/* The handle of the k-th lease that was lost, or (renewed) of the k-th renewal that was
+ * granted, from 1, as a number: the handle may have been freed since. 0: there were too many
+ * since to know the k-th. */
+uintptr_t rl_noted(rl_client *client, int32_t renewed, int64_t k);
 
 /* Does what is due if no thread turns the loop: expired leases become lost. Returns when
  * something is due next. */
 int64_t rl_poll(rl_client *client);
-
-/* The lease of the k-th renewal that was granted, as rl_lost(). */
-uintptr_t rl_renewed(rl_client *client, int64_t k);
 
 /* Returns rl_now_ms(), and in *changes the number of losses, renewals and node changes
  * together: unchanged means no news. No lock. Doubles, as Lua has no wider integers. */
@@ -702,9 +701,6 @@ void rl_lease_orphan(rl_lease *lease);
 
 /* True for the handle of a client. The handle may be freed, or any pointer. */
 int rl_known(const void *handle);
-
-/* Copies why node i gave no vote last to text (RL_TEXT_MAX bytes). */
-void rl_node_text(rl_client *client, int i, char *text);
 
 /* Gives node i (from 0) other credentials, for future connections only. user may be NULL.
  * 0, or RL_NOMEM. */

@@ -263,7 +263,7 @@ static int64_t largest_extra(const rl_round *round)
     int64_t most = 0;
     for (int i = 0; i < round->core->n; i++) {
         const struct slot *slot = &round->slot[i];
-        if (slot_yes(slot) && slot->extra > most)
+        if (round_is_yes(slot) && slot->extra > most)
             most = slot->extra;
     }
     return most;

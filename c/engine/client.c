@@ -222,15 +222,11 @@ static int client_configure(struct rl_client *c, const rl_options *o,
 static int client_secure(struct rl_client *c, const rl_options *o,
                          const rl_node_options *nodes, char *err, size_t err_size)
 {
-    struct tls_options t = {.ca_file = o->ca_file,
-                            .cert_file = o->cert_file,
-                            .key_file = o->key_file,
-                            .verify = o->tls_verify};
     int failed = 0;
     for (int i = 0; i < c->n && !failed; i++) {
         if (nodes[i].tls && !c->tls) {
-            c->tls = tls_context_new(&t, err, err_size);
-            int here = !c->key || !(t.ca_file || t.cert_file);
+            c->tls = tls_context_new(o, err, err_size);
+            int here = !c->key || !(o->ca_file || o->cert_file);
             failed = !c->tls || (here && tls_context_read(c->tls, err, err_size) < 0);
         }
         c->addresses[i].tls = nodes[i].tls ? c->tls : NULL;

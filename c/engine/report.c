@@ -17,26 +17,17 @@ const char *rl_code_name(int code)
     return code >= 0 && code < RL_CODES ? names[code] : "unknown";
 }
 
-/* The k-th of *count leases, of which the ring keeps the last NOTED_MAX; 0: too old. */
-static uintptr_t noted(rl_client *c, const struct rl_lease *const *ring,
-                       const _Atomic int64_t *count, int64_t k)
+uintptr_t rl_noted(rl_client *c, int32_t renewed, int64_t k)
 {
+    if (!c)
+        return 0;
     engine_lock(c);
-    int64_t ago = *count - k;
+    const struct rl_lease *const *ring = renewed ? c->core.renewed : c->core.lost;
+    int64_t ago = (renewed ? c->core.renewals : c->core.losses) - k;
     const struct rl_lease *lease =
         k > 0 && ago >= 0 && ago < NOTED_MAX ? ring[(k - 1) % NOTED_MAX] : NULL;
     engine_unlock(c);
     return (uintptr_t)lease;
-}
-
-uintptr_t rl_lost(rl_client *c, int64_t k)
-{
-    return c ? noted(c, c->core.lost, &c->core.losses, k) : 0;
-}
-
-uintptr_t rl_renewed(rl_client *c, int64_t k)
-{
-    return c ? noted(c, c->core.renewed, &c->core.renewals, k) : 0;
 }
 
 double rl_look(const rl_client *c, double *changes)
@@ -58,16 +49,6 @@ void rl_get_counters(rl_client *c, rl_counters *out)
                          .auth_failures = core->auth_failures,
                          .owed = core->owing_len,
                          .forgone = core->forgone};
-    engine_unlock(c);
-}
-
-void rl_node_text(rl_client *c, int i, char *text)
-{
-    text[0] = '\0';
-    if (!c)
-        return;
-    engine_lock(c);
-    memcpy(text, c->core.nodes[i].text, RL_TEXT_MAX);
     engine_unlock(c);
 }
 
@@ -115,6 +96,7 @@ void rl_node_get_info(rl_client *c, int i, rl_node_info *out)
     memcpy(out->run_id, info->run_id, sizeof(out->run_id));
     memcpy(out->version, info->version, sizeof(out->version));
     memcpy(out->policy, info->policy, sizeof(out->policy));
+    memcpy(out->text, nd->text, sizeof(out->text));
     eligibility_report(&c->core, i, out, now_ms);
     out->offset_ms -= wall_offset_ms();
     engine_unlock(c);

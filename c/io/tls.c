@@ -180,8 +180,7 @@ int tls_context_read(struct tls_context *context, char *err, size_t err_size)
     return -1;
 }
 
-struct tls_context *tls_context_new(const struct tls_options *options, char *err,
-                                    size_t err_size)
+struct tls_context *tls_context_new(const rl_options *options, char *err, size_t err_size)
 {
     const char *const file[TLS_FILES] = {options->ca_file, options->cert_file,
                                          options->key_file};
@@ -195,7 +194,7 @@ struct tls_context *tls_context_new(const struct tls_options *options, char *err
     for (int i = 0; i < TLS_FILES && !failed; i++)
         failed = file[i] && !(context->file[i] = strdup(file[i]));
     if (!failed) {
-        context->verify = options->verify;
+        context->verify = options->tls_verify;
         return context;
     }
     snprintf(err, err_size, "out of memory");
@@ -272,7 +271,6 @@ struct tls *tls_new(struct tls_context *context, const char *name, int port, cha
     snprintf(err, err_size, "out of memory");
     if (!t)
         return NULL;
-    buf_init(&t->out);
     t->name = name;
     t->port = port;
     o.ERR_clear_error();

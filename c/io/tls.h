@@ -7,6 +7,7 @@
 #define TLS_H
 
 #include "node/buf.h"
+#include "redlock.h"
 
 enum {
     TLS_FILES = 3,
@@ -19,16 +20,8 @@ enum {
 struct tls_context;               /* the settings and certificates of one client */
 struct tls;                       /* one connection */
 
-struct tls_options {
-    const char *ca_file;          /* NULL: the CAs that the system trusts */
-    const char *cert_file;        /* the client's certificate and chain; or NULL */
-    const char *key_file;
-    int verify;                   /* 0: accepts any certificate */
-};
-
 /* NULL, with a text in err: a build without TLS, or no libssl. */
-struct tls_context *tls_context_new(const struct tls_options *options, char *err,
-                                    size_t err_size);
+struct tls_context *tls_context_new(const rl_options *options, char *err, size_t err_size);
 void tls_context_free(struct tls_context *context);
 
 /* From now on uses files with these texts (which it takes), TLS_FILES of them, as options has

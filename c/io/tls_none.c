@@ -3,8 +3,7 @@
 
 #include <stdio.h>
 
-struct tls_context *tls_context_new(const struct tls_options *options, char *err,
-                                    size_t err_size)
+struct tls_context *tls_context_new(const rl_options *options, char *err, size_t err_size)
 {
     (void)options;
     snprintf(err, err_size, "unsupported: this build has no TLS; install libssl-dev and "

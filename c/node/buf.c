@@ -4,11 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void buf_init(struct buf *b)
-{
-    memset(b, 0, sizeof(*b));
-}
-
 static void wipe(struct buf *b, size_t from, size_t n)
 {
     if (b->secret && n)
@@ -19,7 +14,7 @@ void buf_free(struct buf *b)
 {
     wipe(b, 0, b->cap);
     free(b->data);
-    buf_init(b);
+    *b = (struct buf){0};
 }
 
 void buf_clear(struct buf *b)

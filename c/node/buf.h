@@ -1,4 +1,5 @@
-/* buf.h - a growable run of bytes, written at the end and taken from the front. */
+/* buf.h - a growable run of bytes, written at the end and taken from the front. One that is all
+ * zeros is empty. */
 #ifndef BUF_H
 #define BUF_H
 
@@ -10,12 +11,9 @@ struct buf {
     size_t start;            /* first byte not yet taken */
     size_t end;              /* one past the last byte written */
     size_t cap;
-    uint64_t taken;          /* bytes taken since buf_init or buf_clear */
+    uint64_t taken;          /* bytes taken since the buffer was empty, or buf_clear */
     int secret;              /* set: its bytes are zeroed once they are taken or moved */
 };
-
-/* Makes an empty buffer; allocates nothing. */
-void buf_init(struct buf *b);
 
 /* Frees the memory; the buffer is empty and usable. */
 void buf_free(struct buf *b);

@@ -17,7 +17,6 @@ int node_init(struct node *nd, const struct node_config *config,
     nd->scripts = scripts;
     nd->code = RL_REFUSED;
     snprintf(nd->text, sizeof(nd->text), "not connected yet");
-    buf_init(&nd->out);
     nd->queue_cap = 64;
     nd->queue = malloc(nd->queue_cap * sizeof(*nd->queue));
     if (!nd->queue || wire_init(&nd->wire) < 0) {
@@ -37,12 +36,6 @@ void node_free(struct node *nd)
     nd->batch = NULL;
     wire_free(&nd->wire);
     buf_free(&nd->out);
-}
-
-static void node_fail(struct node *nd, int code, const char *text)
-{
-    nd->code = code;
-    snprintf(nd->text, sizeof(nd->text), "%.*s", RL_TEXT_MAX - 1, text);
 }
 
 /* ---- the queue of unanswered requests ---- */
@@ -218,7 +211,7 @@ void node_down(struct node *nd, int code, const char *text, int64_t now_ms,
         node_refuse(nd, code, "%s during the greeting; is it a proxy without INFO and "
                     "SCRIPT?", text);
     else
-        node_fail(nd, code, text);
+        node_refuse(nd, code, "%s", text);
     nd->stats.disconnects++;
     nd->state = NODE_DOWN;
     if (stable) {
@@ -293,9 +286,9 @@ static void node_garbled(struct node *nd)
 {
     struct wire *w = &nd->wire;
     if (nd->state == NODE_READY)
-        node_fail(nd, RL_PROTOCOL, wire_error(w));
+        node_refuse(nd, RL_PROTOCOL, "%s", wire_error(w));
     else if (w->head[0] == 0x15)      /* an alert */
-        node_fail(nd, RL_TLS, "it answers in TLS: use rediss://");
+        node_refuse(nd, RL_TLS, "it answers in TLS: use rediss://");
     else
         node_refuse(nd, RL_PROTOCOL, "%s; it began with \"%s\"", wire_error(w), wire_head(w));
 }
@@ -424,22 +417,9 @@ int node_set_marker(struct node *nd, const char *body, const char *const args[MA
                     int64_t now_ms)
 {
     assert(nd->state == NODE_READY);
-    const char *key = nd->config->marker;
-    size_t room = strlen(body) + strlen(key) + 64;
-    for (int k = 0; k < MARKING_ARGS; k++)
-        room += strlen(args[k]) + 16;
-    if (queue_reserve(nd) || !buf_reserve(&nd->out, room))
-        return -1;
-    uint64_t start = buf_offset(&nd->out);
-    wire_array(&nd->out, 4 + MARKING_ARGS);
-    wire_bulk(&nd->out, "EVAL", 4);
-    wire_bulk(&nd->out, body, strlen(body));
-    wire_bulk_int(&nd->out, 1);
-    wire_bulk(&nd->out, key, strlen(key));
-    for (int k = 0; k < MARKING_ARGS; k++)
-        wire_bulk(&nd->out, args[k], strlen(args[k]));
-    node_push(nd, REQUEST_MARKER, -1, NULL, start, now_ms);
-    return 0;
+    const char *words[4 + MARKING_ARGS] = {"EVAL", body, "1", nd->config->marker};
+    memcpy(words + 4, args, MARKING_ARGS * sizeof(args[0]));
+    return node_request(nd, REQUEST_MARKER, 4 + MARKING_ARGS, words, NULL, now_ms) ? -1 : 0;
 }
 
 int node_probe(struct node *nd, void *owner, int64_t now_ms)

@@ -113,7 +113,7 @@ describe("the core", function()
             C.rl_import(nil, prim, nil, 0, nil, 0, nil, nil, 1000, 0, lease) == nil,
             C.rl_next(nil, nil, 1) == nil,
             C.rl_script(nil, "return 1", 8) == 0,
-            C.rl_lost(nil, 1) == 0,
+            C.rl_noted(nil, 0, 1) == 0,
             C.rl_poll(nil) > C.rl_now_ms(),
             C.rl_look(nil, ffi.new "double[1]") > 0,
         } do

@@ -280,10 +280,10 @@ return {
 
     { name = "late grants count unconfirmed", file = "c/core/leases/fence.c",
         { "    for (int i = 0; i < round->core->n; i++) {\n"
-            .. "        if (slot_yes(&round->slot[i]) && ",
+            .. "        if (round_is_yes(&round->slot[i]) && ",
             "    int late = round->confirm && round->confirm->token == round->token;\n"
             .. "    for (int i = 0; !late && i < round->core->n; i++) {\n"
-            .. "        if (slot_yes(&round->slot[i]) && " },
+            .. "        if (round_is_yes(&round->slot[i]) && " },
         prefix = "C3 below", by = { "a token has its witnesses", "tokens grow" } },
 
     { name = "late grants may be above the token", file = "c/core/leases/fence.c",

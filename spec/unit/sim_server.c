@@ -13,7 +13,7 @@
 
 void sim_stream_begin(struct sim_stream *st)
 {
-    buf_init(&st->in);
+    memset(&st->in, 0, sizeof(st->in));
     st->reader = redisReaderCreate();
     REQUIRE(st->reader != NULL);
 }
@@ -450,7 +450,7 @@ int sim_haunt(struct sim *s, int i, int max)
     if (!sv->ghost.reader || sv->frozen)
         return 0;
     struct buf out = sv->out;      /* nobody reads the answers */
-    buf_init(&sv->out);
+    memset(&sv->out, 0, sizeof(sv->out));
     int moved = stream_execute(s, i, &sv->ghost, max);
     buf_free(&sv->out);
     sv->out = out;

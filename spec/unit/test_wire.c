@@ -118,7 +118,7 @@ static void reads_many_in_one_block(void)
     struct rng r = {test_seed()};
     enum { N = 5000 };
     static unsigned char which[N];
-    buf_init(&all);
+    memset(&all, 0, sizeof(all));
     REQUIRE(wire_init(&w) == 0);
     for (int i = 0; i < N; i++) {
         which[i] = (unsigned char)rng_below(&r, SAMPLES);
@@ -292,7 +292,7 @@ static void refuses_long_arrays(void)
 {
     struct buf b;
     struct wire w;
-    buf_init(&b);
+    memset(&b, 0, sizeof(b));
     REQUIRE(wire_init(&w) == 0);
     REQUIRE(wire_array(&b, WIRE_MAX_ARRAY) == 0);
     for (int i = 0; i < WIRE_MAX_ARRAY; i++)
@@ -442,7 +442,7 @@ static void formats_like(const char **argv, const size_t *lens, int argc)
     int want_len = redisFormatCommandArgv(&want, argc, argv, lens);
     REQUIRE(want_len > 0);
     struct buf b;
-    buf_init(&b);
+    memset(&b, 0, sizeof(b));
     REQUIRE(wire_array(&b, argc) == 0);
     for (int i = 0; i < argc; i++)
         REQUIRE(wire_bulk(&b, argv[i], lens[i]) == 0);
@@ -482,7 +482,7 @@ static void formats_integers(void)
         int len = snprintf(digits, sizeof(digits), "%lld", (long long)numbers[k]);
         snprintf(want, sizeof(want), "$%d\r\n%s\r\n", len, digits);
         struct buf b;
-        buf_init(&b);
+        memset(&b, 0, sizeof(b));
         REQUIRE(wire_bulk_int(&b, numbers[k]) == 0);
         REQUIRE(wire_raw(&b, "", 1) == 0);       /* the closing 0 */
         CHECK_STR(b.data, want);
@@ -494,7 +494,7 @@ static void formats_whole_commands(void)
 {
     struct buf b;
     char *want = NULL;
-    buf_init(&b);
+    memset(&b, 0, sizeof(b));
     const char *words[] = {"CLIENT", "SETNAME", "", "x y"};
     REQUIRE(wire_command(&b, 4, words) == 0);
     int len = redisFormatCommandArgv(&want, 4, (const char **)words, NULL);

@@ -322,19 +322,19 @@ static void *look(void *arg)
     int held = 0;
     (void)arg;
     while (!this.stop) {
-        char text[RL_TEXT_MAX];
+        rl_node_info info;
         rl_node_stats stats;
         rl_counters counters;
         int i = rng_below(&rng, this.n);
         look_at(&this.locks[rng_below(&rng, NAMES)]);
-        rl_node_text(this.client, i, text);
+        rl_node_get_info(this.client, i, &info);
         rl_node_get_stats(this.client, i, &stats);
-        EXPECT(stats.replies <= stats.requests && memchr(text, 0, sizeof(text)));
+        EXPECT(stats.replies <= stats.requests && memchr(info.text, 0, sizeof(info.text)));
         rl_get_counters(this.client, &counters);
         EXPECT(counters.losses >= losses);
         losses = counters.losses;
-        EXPECT(losses == 0 || rl_lost(this.client, losses) != 0);
-        EXPECT(rl_lost(this.client, losses + 1000) == 0 && rl_lost(this.client, 0) == 0);
+        EXPECT(losses == 0 || rl_noted(this.client, 0, losses) != 0);
+        EXPECT(!rl_noted(this.client, 0, losses + 1000) && !rl_noted(this.client, 0, 0));
         EXPECT(rl_poll(this.client) >= 0);
         rl_hold(this.client, held ^= 1);
         struct worker *w = &this.workers[rng_below(&rng, WORKERS)];

@@ -11,6 +11,7 @@
 
 enum {
     DEFAULT_MAX_LEASE_MS = 60000,
+    MARK_MS = 1000,               /* between two requests to replace one text */
     TICK_MS = 1000,               /* between two looks at the nodes, with leases held */
     PROGRESS_MS = 2000,           /* between two notes on how far a quarantine is */
     CUT_MS = 2,                   /* two times are cut to whole milliseconds */
@@ -289,7 +290,8 @@ void guard_visit(struct core *core, int i, int64_t now_ms)
     if (node_look(nd, now_ms) || (g->forgot && node_look_at_life(nd, now_ms)) ||
         (list_is_old(core, i) && node_ask_servers(nd, now_ms)))
         state_write(core, i);
-    if (!core->marker || g->asked || core->refusing || !marking_due(g, now_ms))
+    if (!core->marker || g->asked || core->refusing ||
+        (g->marked_ms && now_ms - g->marked_ms < MARK_MS))
         return;
     int known = g->begun || g->state == RL_GUARD_ADMITTED;
     if (g->step == STEP_COUNTS && known && now_ms < g->suspect_ms && !step_settled(core, i))

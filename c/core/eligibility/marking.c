@@ -4,13 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MARK_MS = 1000 };          /* ms between two requests to replace one text */
-
-int marking_due(const struct guard *g, int64_t now_ms)
-{
-    return !g->marked_ms || now_ms - g->marked_ms >= MARK_MS;
-}
-
 /* Sends the script with this text and this base. */
 static void put(struct core *core, int i, const char *seen, const char *text,
                 const char *servers, const char *own_ms, int64_t base, int64_t now_ms)

@@ -5,9 +5,6 @@
 
 #include "core/base/state.h"
 
-/* True: the marker may be replaced: once a second, and whenever its text has changed. */
-int marking_due(const struct guard *g, int64_t now_ms);
-
 /* Asks node i to replace the text that was seen (lua/redlock/scripts/marker/set.lua).
  * own_ms: for how long we have seen it, as text; "": a quarantine begins. base: the base of
  * its floors; 0: none. */

@@ -205,7 +205,7 @@ static int ask_rest_again(struct rl_round *round, int64_t now_ms)
 {
     const struct slot *home = round->home < 0 ? NULL : &round->slot[round->home];
     if (round->lease->primitive.rule == RL_RULE_SAME || !home ||
-        !slot_yes(home))
+        !round_is_yes(home))
         return 0;
     for (int i = 0; i < round->core->n; i++) {
         const struct slot *slot = &round->slot[i];
@@ -357,7 +357,6 @@ static void acquire_broken(struct rl_round *round, int i, int written, int64_t n
 }
 
 static const struct round_kind acquire_kind = {
-    .name = "acquire",
     .timed = RL_TIMES_ACQUIRE,
     .margin = 1,
     .expired = RL_EXPIRED,
@@ -402,7 +401,6 @@ static void import_decide(struct rl_round *round, int64_t now_ms)
 }
 
 static const struct round_kind import_kind = {
-    .name = "import",
     .margin = 1,
     .expired = RL_EXPIRED,
     .used = lease_used,

@@ -84,7 +84,7 @@ static int read_vote(struct rl_round *round, int i, const struct reply *reply,
 {
     if (reply->type == REPLY_ERROR)
         return wire_error_code(reply->text);
-    int code = round->kind->read(round, i, reply, vote);
+    int code = round->kind->read ? round->kind->read(round, i, reply, vote) : RL_OK;
     uint32_t same = round->core->guards[i].same_voter;
     int again = same && same & round_yes(round);    /* under an address now out of reach */
     return !code && vote->vote >= RL_VOTE_YES && again ? RL_CONFIG : code;
@@ -96,7 +96,7 @@ static int keep_data(const struct rl_round *round, struct slot *slot,
 {
     const char *text = reply->text;
     size_t len = reply->text_len < RL_DATA_MAX ? reply->text_len : RL_DATA_MAX;
-    if (round->kind->whole && reply->whole) {
+    if (round->kind->alone && reply->whole) {
         text = reply->whole;
         len = reply->whole_len;
     }

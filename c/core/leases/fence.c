@@ -26,7 +26,7 @@ static int64_t largest(const struct rl_round *round, int *witnesses)
     *witnesses = 0;
     for (int i = 0; i < round->core->n; i++) {
         const struct slot *slot = &round->slot[i];
-        if (!slot_yes(slot) || slot->extra < most)
+        if (!round_is_yes(slot) || slot->extra < most)
             continue;
         *witnesses = (slot->extra == most ? *witnesses : 0) + 1;
         most = slot->extra;
@@ -91,7 +91,6 @@ static void confirm_broken(struct rl_round *confirm, int i, int written, int64_t
 }
 
 static const struct round_kind fence_confirm = {
-    .name = "confirm",
     .used = lease_used,
     .unused = lease_unused,
     .put = fence_put,
@@ -175,7 +174,7 @@ enum verdict fence_judge(struct rl_round *round, int64_t now_ms)
     if (most > round->token)
         round->token = most;
     for (int i = 0; i < round->core->n; i++) {
-        if (slot_yes(&round->slot[i]) && round->slot[i].extra < round->token)
+        if (round_is_yes(&round->slot[i]) && round->slot[i].extra < round->token)
             ask_again(round, i, now_ms);
     }
     return quorum_vote(&round->tally);
@@ -191,7 +190,7 @@ void fence_issue(struct rl_lease *lease, const struct rl_round *round)
 {
     lease_issue(lease, round->token);
     for (int i = 0; i < lease->core->n; i++) {
-        if (slot_yes(&round->slot[i]))
+        if (round_is_yes(&round->slot[i]))
             fence_counted(lease, i, round->slot[i].extra);
     }
 }

@@ -16,7 +16,6 @@ static void heal_late(struct rl_round *heal, int i, const struct vote *vote, int
 }
 
 static const struct round_kind heal_kind = {
-    .name = "heal",
     .used = lease_used,
     .unused = lease_unused,
     .put = heal_put,

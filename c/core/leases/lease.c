@@ -173,7 +173,8 @@ void lease_used(struct rl_round *round)
 void lease_unused(struct rl_round *round)
 {
     struct rl_lease *lease = round->lease;
-    round_recycle(round);
+    if (round != lease->release)       /* which goes with the lease */
+        round_recycle(round);
     lease_unref(lease);
 }
 

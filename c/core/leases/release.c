@@ -133,11 +133,6 @@ void release_on_timer(struct rl_lease *lease, int64_t now_ms)
 
 /* ---- a round's hooks ---- */
 
-static void release_unused(struct rl_round *release)
-{
-    lease_unref(release->lease);       /* which recycles the round */
-}
-
 static int release_put(struct rl_round *release, int i, int64_t now_ms)
 {
     heal_imported(release->lease, i, now_ms);
@@ -217,11 +212,10 @@ static void release_decide(struct rl_round *release, int64_t now_ms)
 }
 
 const struct round_kind release_kind = {
-    .name = "release",
     .timed = RL_TIMES_RELEASE,
     .to_all = 1,
     .used = lease_used,
-    .unused = release_unused,
+    .unused = lease_unused,
     .insists = lease_insists,
     .put = release_put,
     .sent = release_sent,

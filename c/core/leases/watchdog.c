@@ -262,7 +262,6 @@ static int extend_unknown(struct rl_round *round, int i, int64_t now_ms)
 }
 
 static const struct round_kind extend_kind = {
-    .name = "extend",
     .expired = RL_LOST,
     .used = lease_used,
     .unused = lease_unused,

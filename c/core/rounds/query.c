@@ -51,7 +51,6 @@ static void ask_decide(struct rl_round *round, int64_t now_ms)
 }
 
 static const struct round_kind ask_kind = {
-    .name = "ask",
     .read = query_number,
     .decide = ask_decide,
 };
@@ -88,7 +87,6 @@ static int guarded_answered(struct rl_round *round, int i, int code,
 }
 
 static const struct round_kind guarded_kind = {
-    .name = "guarded ask",
     .put = guarded_put,
     .read = guarded_read,
     .answered = guarded_answered,
@@ -105,7 +103,6 @@ static void all_decide(struct rl_round *round, int64_t now_ms)
 }
 
 static const struct round_kind ask_all_kind = {
-    .name = "ask_all",
     .read = query_number,
     .decide = all_decide,
 };
@@ -113,9 +110,7 @@ static const struct round_kind ask_all_kind = {
 /* ---- one node alone ---- */
 
 static const struct round_kind ask_one_kind = {
-    .name = "ask_one",
     .alone = 1,
-    .whole = 1,
     .read = query_number,
 };
 
@@ -137,9 +132,7 @@ static int clients_read(struct rl_round *round, int i, const struct reply *reply
 }
 
 static const struct round_kind clients_kind = {
-    .name = "clients",
     .alone = 1,
-    .whole = 1,
     .put = clients_put,
     .read = clients_read,
 };
@@ -150,18 +143,8 @@ static int probe_put(struct rl_round *round, int i, int64_t now_ms)
     return node_probe(&round->core->nodes[i], round, now_ms);
 }
 
-static int probe_read(struct rl_round *round, int i, const struct reply *reply,
-                      struct vote *vote)
-{
-    (void)round, (void)i, (void)vote;
-    (void)reply;
-    return RL_OK;
-}
-
 static const struct round_kind probe_kind = {
-    .name = "probe",
     .put = probe_put,
-    .read = probe_read,
     .decide = all_decide,
 };
 

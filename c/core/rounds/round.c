@@ -137,7 +137,7 @@ uint32_t round_yes(const struct rl_round *round)
 {
     uint32_t nodes = 0;
     for (int i = 0; i < round->core->n; i++)
-        nodes |= slot_yes(&round->slot[i]) ? bit(i) : 0;
+        nodes |= round_is_yes(&round->slot[i]) ? bit(i) : 0;
     return nodes;
 }
 

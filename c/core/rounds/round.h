@@ -41,7 +41,7 @@ static inline const char *round_data(const struct slot *slot)
     return slot->more ? slot->more : slot->data;
 }
 
-static inline int slot_yes(const struct slot *slot)
+static inline int round_is_yes(const struct slot *slot)
 {
     return slot->state == SLOT_ANSWERED && slot->vote >= RL_VOTE_YES;
 }
@@ -55,12 +55,11 @@ struct vote {
 /* What differs between kinds of rounds. A hook that is NULL does nothing, unless its
  * comment says otherwise. */
 struct round_kind {
-    const char *name;
     int to_all;              /* asks all nodes, even after it is decided */
     int margin;              /* needs the client's margin beyond a majority */
     int timed;               /* RL_TIMES_*, or 0: is not timed */
-    int alone;               /* asks one node, which is round->gate */
-    int whole;               /* keeps answers in full, not just RL_DATA_MAX bytes */
+    int alone;               /* asks one node, round->gate, and keeps its answer in full, not
+                                just RL_DATA_MAX bytes */
     int pause;               /* asks no node; granted at its time */
     int expired;             /* outcome of a grant whose lease has ended; 0: no lease */
 
@@ -78,7 +77,7 @@ struct round_kind {
     void (*sent)(struct rl_round *round, int i, int64_t now_ms);
 
     /* Reads node i's reply, which is no error: RL_OK and a vote, or why it is no vote
-     * (rl_code). Every kind that asks nodes has this hook. */
+     * (rl_code). NULL: any reply will do. */
     int (*read)(struct rl_round *round, int i, const struct reply *reply, struct vote *vote);
 
     /* Node i has answered, in time or not. Returns the code that counts from now on;

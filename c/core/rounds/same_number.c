@@ -14,7 +14,7 @@ static enum verdict verdict_for(const struct rl_round *round, int64_t number)
     struct tally t = round->tally;
     int yes = 0;
     for (int i = 0; i < round->core->n; i++)
-        yes += slot_yes(&round->slot[i]) && round->slot[i].extra == number;
+        yes += round_is_yes(&round->slot[i]) && round->slot[i].extra == number;
     t.absent += t.yes - yes;
     t.yes = yes;
     return quorum_vote(&t);
@@ -25,7 +25,7 @@ enum verdict same_number_judge(struct rl_round *round)
     enum verdict best = verdict_for(round, 0);    /* for a number that none has granted */
     for (int i = 0; i < round->core->n; i++) {
         const struct slot *slot = &round->slot[i];
-        enum verdict v = slot_yes(slot) ? verdict_for(round, slot->extra) : LOST;
+        enum verdict v = round_is_yes(slot) ? verdict_for(round, slot->extra) : LOST;
         if (v == WON) {
             round->token = slot->extra;
             return WON;

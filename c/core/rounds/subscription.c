@@ -225,7 +225,6 @@ static void pause_ended(struct rl_round *round)
 }
 
 static const struct round_kind pause_kind = {
-    .name = "pause",
     .pause = 1,
     .ended = pause_ended,
 };

@@ -193,7 +193,6 @@ static void teach_ended(struct rl_round *round)
 }
 
 static const struct round_kind teach_kind = {
-    .name = "teach",
     .read = query_number,
     .decide = teach_decide,
     .ended = teach_ended,

@@ -13,11 +13,12 @@ local concat, find = table.concat, string.find
 
 local _M = {}
 
-local C, node_out
+local C, node_out, info_out
 
 local function load()
     if not C then
         C, node_out = ffi_core.load(), ffi_new "rl_node_result"
+        info_out = ffi_new "rl_node_info"
     end
     return C
 end
@@ -92,16 +93,13 @@ end
 local code_name = _M.code_name
 
 -- The core's text on why a node gives no votes; nil: none.
-local function text_of(client, i, text)
-    text[0] = 0
-    if client.core then
-        C.rl_node_text(client.core, i - 1, text)
-    end
-    return text[0] ~= 0 and ffi_string(text) or nil
+local function text_of(client, i)
+    C.rl_node_get_info(client.core, i - 1, info_out)
+    return info_out.text[0] ~= 0 and ffi_string(info_out.text) or nil
 end
 
 -- The code and message for a node whose answer the decision did not need.
-local function without(client, i, text)
+local function without(client, i)
     if node_out.ready ~= 0 then
         return "pending", node_out.asked ~= 0 and "asked, no answer when it was decided"
             or "connected, not asked before it was decided"
@@ -109,7 +107,7 @@ local function without(client, i, text)
         return "pending", "not connected"
     end
     local code = code_name(node_out.lost)
-    return code, text_of(client, i, text) or code
+    return code, text_of(client, i) or code
 end
 
 -- Messages for connected nodes.
@@ -119,7 +117,7 @@ local CONNECTED = {
 }
 
 -- A node's answer, or why it gave none: { node, code, message, vote }.
-local function read_node(client, round, i, text)
+local function read_node(client, round, i)
     C.rl_round_node(round, i - 1, node_out)
     local row = { node = client.options.nodes[i].label }
     if node_out.answered ~= 0 then
@@ -131,11 +129,11 @@ local function read_node(client, round, i, text)
                 and "somebody else's" or "no"
         end
     elseif node_out.code == 0 then
-        row.code, row.message = without(client, i, text)
+        row.code, row.message = without(client, i)
     else
         row.code = code_name(node_out.code)
         -- The text of a connected node is about an earlier answer.
-        row.message = node_out.ready ~= 0 and CONNECTED[row.code] or text_of(client, i, text)
+        row.message = node_out.ready ~= 0 and CONNECTED[row.code] or text_of(client, i)
             or row.code
     end
     return row
@@ -159,7 +157,7 @@ end
 --- The answer of server `place` alone, in full. Frees the round.
 -- @return { vote, info, data }; or { node, code, message }: it gave none
 function _M.take_one(client, round, place)
-    local answer = read_node(client, round, place, ffi_new("char[?]", load().RL_TEXT_MAX))
+    local answer = read_node(client, round, place)
     if answer.vote then
         answer = { vote = answer.vote, info = tonumber(node_out.extra),
             data = whole_data(round, place - 1) }
@@ -200,9 +198,10 @@ end
 
 --- What each node answered, or why it did not, as a list of { node, code, message, vote }.
 function _M.rows(client, round)
-    local rows, text = {}, ffi_new("char[?]", load().RL_TEXT_MAX)
+    load()
+    local rows = {}
     for i = 1, client.size do
-        rows[i] = read_node(client, round, i, text)
+        rows[i] = read_node(client, round, i)
     end
     return rows
 end

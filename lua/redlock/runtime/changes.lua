@@ -17,13 +17,13 @@ end
 
 --- The key (rounds.key) of the k-th lease that was lost; nil: the core no longer knows it.
 function _M.lost_as(client, k)
-    local key = tonumber(core().rl_lost(client.core, k))
+    local key = tonumber(core().rl_noted(client.core, 0, k))
     return key ~= 0 and key or nil
 end
 
 --- The key of the lease of the k-th renewal; nil: the core no longer knows it.
 function _M.renewed_as(client, k)
-    local key = tonumber(core().rl_renewed(client.core, k))
+    local key = tonumber(core().rl_noted(client.core, 1, k))
     return key ~= 0 and key or nil
 end
 

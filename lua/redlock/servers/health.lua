@@ -36,7 +36,7 @@ local function persistence_of(info)
 end
 
 -- Reads one node's row, without a verdict. since: as for rows().
-local function read(client, i, info, text, since)
+local function read(client, i, info, since)
     local C = rounds.load()
     if not GUARDS then
         name_states(C)
@@ -45,8 +45,7 @@ local function read(client, i, info, text, since)
     local row = { node = client.options.nodes[i].label, ready = info.ready ~= 0 }
     row.code = ffi_string(C.rl_code_name(info.code))
     if not row.ready then
-        C.rl_node_text(client.core, i - 1, text)
-        row.message = ffi_string(text)
+        row.message = ffi_string(info.text)
     elseif since and tonumber(info.heard_ms) / 1000 < since then
         row.ready, row.code, row.message = false, "timeout", "connected, but no answer in time"
     end
@@ -282,11 +281,10 @@ end
 -- answered since `since` (of client.now(); or nil) timed out; more: further findings, lists by a
 -- node's place; or nil.
 function _M.rows(client, since, more)
-    local C = rounds.load()
-    local info, text = ffi.new "rl_node_info", ffi.new("char[?]", C.RL_TEXT_MAX)
-    local rows = {}
+    rounds.load()
+    local info, rows = ffi.new "rl_node_info", {}
     for i = 1, client.size do
-        rows[i] = judged(client, i, read(client, i, info, text, since), more)
+        rows[i] = judged(client, i, read(client, i, info, since), more)
     end
     return rows
 end
