@@ -450,19 +450,19 @@ rl_round *rl_ask(rl_client *client, int32_t whom, int script, const rl_bytes *ke
  * memory. */
 rl_round *rl_check(rl_client *client);
 
-/* Admits every connected node with a marker of seen_ms (of rl_now_ms()) or before that says
- * that it is new, if it has been observed for 5 s. For a new cluster in which no client
- * could hold a lock at seen_ms. force: admits every node in quarantine, and those whose
- * clients disagree on max_lease or on the servers. Nodes that are admitted under a hash of
- * addresses get the name of the cluster instead, if it has one. Done with RL_GRANTED when
- * the markers are on their way, before anything that is asked later. NULL: out of memory,
- * or closed. */
-rl_round *rl_admit(rl_client *client, int32_t force, int64_t seen_ms);
-
 /* Teaches servers without floors of fencing tokens a base, if enough others tell theirs
  * within within_ms, at most 3 s. Votes of its nodes: 1: has floors, 0: has none, 2: has some
- * out of range, -1: has lost them. Returns as rl_admit(). */
-rl_round *rl_teach(rl_client *client, int64_t within_ms);
+ * out of range, -1: has lost them.
+ *
+ * seen_ms (-1: only teaches): admits every connected node with a marker of seen_ms (of
+ * rl_now_ms()) or before that says that it is new, if it has been observed for 5 s. For a new
+ * cluster in which no client could hold a lock at seen_ms. force: admits every node in
+ * quarantine, and those whose clients disagree on max_lease or on the servers. Nodes that
+ * are admitted under a hash of addresses get the name of the cluster instead, if it has one.
+ *
+ * Done with RL_GRANTED when all of this is on its way, before anything that is asked later.
+ * NULL: out of memory, or closed. */
+rl_round *rl_teach(rl_client *client, int64_t seen_ms, int32_t force, int64_t within_ms);
 
 /* A bound that no counter of fencing tokens can have reached. */
 int64_t rl_token_limit(rl_client *client);
@@ -483,11 +483,9 @@ void rl_unsubscribe(rl_subscription *subscription);
 
 /* How often the subscription has woken its waiters: on messages from a majority, some
  * time after the first message (1 ms, doubled up to 64 ms while there is no majority),
- * and when a majority has confirmed the subscription. */
-int64_t rl_subscription_wakes(const rl_subscription *subscription);
-
-/* How many of those wake-ups came from a majority of the nodes. */
-int64_t rl_subscription_opened(const rl_subscription *subscription);
+ * and when a majority has confirmed the subscription. opened: how many of those wake-ups
+ * came from a majority of the nodes. */
+int64_t rl_subscription_wakes(const rl_subscription *subscription, int32_t opened);
 
 /* Starts a pause like rl_sleep() that also ends once rl_subscription_wakes() exceeds
  * `seen`. NULL: out of memory, or closed. */

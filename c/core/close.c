@@ -95,13 +95,8 @@ uint32_t close_unreleased(const struct core *core, int64_t since_ms)
 
 uint32_t close_unanswered(const struct core *core, int64_t since_ms)
 {
-    uint32_t nodes = 0;
-    for (int i = 0; i < core->n; i++) {
-        if (core->nodes[i].state == NODE_READY &&
-            health_owes_since(&core->nodes[i], since_ms))
-            nodes |= bit(i);
-    }
-    return nodes;
+    return NODES_WHERE(core, i, core->nodes[i].state == NODE_READY &&
+                           health_owes_since(&core->nodes[i], since_ms));
 }
 
 void close_finish(struct core *core, int64_t now_ms)

@@ -323,29 +323,19 @@ int core_busy(const struct core *core)
 
 int core_unread(const struct core *core)
 {
-    for (int i = 0; i < core->n; i++) {
-        if (core->nodes[i].queue_len)
-            return 1;
-    }
-    return core_busy(core);
+    return NODES_WHERE(core, i, core->nodes[i].queue_len) || core_busy(core);
 }
 
 int core_timing(const struct core *core)
 {
-    for (int i = 0; i < core->n; i++) {
-        if (core->nodes[i].state == NODE_READY && core->nodes[i].timing > 0)
-            return 1;
-    }
-    return 0;
+    return NODES_WHERE(core, i, core->nodes[i].state == NODE_READY &&
+                           core->nodes[i].timing > 0) != 0;
 }
 
 int core_owes_away(const struct core *core)
 {
-    for (int i = 0; i < core->n; i++) {
-        if (core->nodes[i].stats.owed && core->nodes[i].state != NODE_READY)
-            return 1;
-    }
-    return 0;
+    return NODES_WHERE(core, i, core->nodes[i].state != NODE_READY &&
+                           core->nodes[i].stats.owed) != 0;
 }
 
 static void lease_on_timer(struct rl_lease *lease, int64_t now_ms)

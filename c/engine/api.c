@@ -188,14 +188,9 @@ rl_round *rl_check(rl_client *c)
     RETURN_STARTED(c, query_probe(&c->core, now_ms));
 }
 
-rl_round *rl_admit(rl_client *c, int32_t force, int64_t seen_ms)
+rl_round *rl_teach(rl_client *c, int64_t seen_ms, int32_t force, int64_t within_ms)
 {
-    RETURN_STARTED(c, teach_begin(&c->core, seen_ms, force, INT64_MAX, now_ms));
-}
-
-rl_round *rl_teach(rl_client *c, int64_t within_ms)
-{
-    RETURN_STARTED(c, teach_begin(&c->core, -1, 0, within_ms, now_ms));
+    RETURN_STARTED(c, teach_begin(&c->core, seen_ms, force, within_ms, now_ms));
 }
 
 rl_round *rl_sleep(rl_client *c, int64_t ms)
@@ -222,14 +217,9 @@ void rl_unsubscribe(rl_subscription *subscription)
     engine_send_and_leave(c, NULL, now_ms);
 }
 
-int64_t rl_subscription_wakes(const rl_subscription *subscription)
+int64_t rl_subscription_wakes(const rl_subscription *subscription, int32_t opened)
 {
-    return subscription->wakes;
-}
-
-int64_t rl_subscription_opened(const rl_subscription *subscription)
-{
-    return subscription->opened;
+    return opened ? subscription->opened : subscription->wakes;
 }
 
 rl_round *rl_pause(rl_subscription *subscription, int64_t seen, int64_t ms)

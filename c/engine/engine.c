@@ -79,10 +79,8 @@ static int may_be_late(struct rl_client *c)
     const struct core *core = &c->core;
     if (core->closed || core->want_connect | core->want_close)
         return 0;
-    for (int i = 0; i < core->n; i++) {
-        if (buf_len(&core->nodes[i].out) >= HELD_MAX)
-            return 0;
-    }
+    if (NODES_WHERE(core, i, buf_len(&core->nodes[i].out) >= HELD_MAX))
+        return 0;
     return c->key ? mailbox_gathers(c) : c->held;
 }
 

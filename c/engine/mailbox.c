@@ -190,10 +190,7 @@ static int hear(struct rl_mailbox *m)
 
 static int is_alone(const struct core *core)
 {
-    uint32_t nodes = 0;
-    for (int i = 0; i < core->n; i++)
-        nodes |= core->nodes[i].queue_len <= 1 ? bit(i) : 0;
-    return state_majority(core, nodes);
+    return state_majority(core, NODES_WHERE(core, i, core->nodes[i].queue_len <= 1));
 }
 
 int mailbox_gathers(const struct rl_client *c)

@@ -14,15 +14,10 @@
 int linger_awaits(const struct net *net, int64_t now_ms, int64_t until_ms)
 {
     int64_t since_ms = now_ms - LINGER_MS;
-    uint32_t nodes = close_unreleased(net->core, since_ms);
-    if (close_unanswered(net->core, since_ms))
-        return 1;
-    for (int i = 0; i < net->core->n; i++) {
-        const struct node *nd = &net->core->nodes[i];
-        if (nodes >> i & 1 && (nd->state != NODE_DOWN || nd->retry_ms < until_ms))
-            return 1;
-    }
-    return 0;
+    const struct node *nd = net->core->nodes;
+    uint32_t up = NODES_WHERE(net->core, i, nd[i].state != NODE_DOWN || nd[i].retry_ms < until_ms);
+    return (close_unanswered(net->core, since_ms) |
+            (close_unreleased(net->core, since_ms) & up)) != 0;
 }
 
 void linger_until(struct net *net, int64_t until_ms)

@@ -38,7 +38,8 @@ static void put_all(struct node *nd, int len)
 {
     const struct batch *b = nd->batch;
     struct buf *out = &nd->out;
-    wire_bulk_int(out, len);
+    char digits[WIRE_DIGITS];
+    wire_bulk(out, digits, wire_digits(digits, (uint64_t)len));
     for (int i = 0; i < len; i++) {
         const struct cmd *cmd = b->call[i].cmd;
         wire_raw(out, cmd->bytes + cmd->keys_at, cmd->first_end - cmd->keys_at);

@@ -51,12 +51,10 @@ static void put(struct cmd *cmd, const char *data, size_t len)
 /* Returns the length of the element. */
 static size_t put_int(struct cmd *cmd, int64_t n)
 {
-    struct buf b = {.data = cmd->bytes, .end = cmd->len, .cap = cmd->cap};
+    char digits[WIRE_DIGITS];
     size_t at = cmd->len;
-    wire_bulk_int(&b, n);
-    assert(b.data == cmd->bytes);
-    cmd->len = b.end;
-    cmd->argc++;
+    assert(n >= 0);
+    put(cmd, digits, wire_digits(digits, (uint64_t)n));
     return cmd->len - at;
 }
 

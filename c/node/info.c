@@ -88,9 +88,8 @@ static void store_field(struct info *info, const char *key, size_t key_len,
     }
 }
 
-void info_read(void *to, const char *text, size_t len)
+void info_read(struct info *info, const char *text, size_t len)
 {
-    struct info *info = to;
     const char *end = text + len;
     info->known = 1;
     while (text < end) {

@@ -31,8 +31,8 @@ struct info {
     int64_t maxmemory;
 };
 
-/* Reads the lines "key:value" of one section into *to, a struct info; skips those that
- * are unknown or malformed. A wire's taker (wire.h). */
-void info_read(void *to, const char *text, size_t len);
+/* Reads the lines "key:value" of one section into *to; skips those that
+ * are unknown or malformed. */
+void info_read(struct info *to, const char *text, size_t len);
 
 #endif

@@ -245,6 +245,8 @@ int node_abandon(struct node *nd, struct request *out, int *written)
 static int node_greeted(struct node *nd, const struct request *r)
 {
     const struct reply *reply = &nd->wire.reply;
+    size_t len;
+    const char *text = reply_string(reply, &len);
     int failed = reply->type == REPLY_ERROR;
     if (r->kind == REQUEST_TIME)
         nd->timing = failed ? -1 : 0;
@@ -252,6 +254,8 @@ static int node_greeted(struct node *nd, const struct request *r)
         nd->info.denied = 1;
     if (r->kind == REQUEST_INFO)
         nd->looking = 0;
+    if (r->kind == REQUEST_INFO && reply->type == REPLY_STRING)
+        info_read(&nd->info, text, len);
     if (r->kind == REQUEST_SERVERS)
         questions_servers_answered(nd);
     if (!failed) {
@@ -298,13 +302,8 @@ enum node_event node_next(struct node *nd, struct request *out, int64_t now_ms)
     for (;;) {
         if (batch_says(nd))
             return batch_next(nd, out);
-        int awaited = nd->queue_len ? nd->queue[nd->queue_head].kind : -1;
-        nd->wire.taker = awaited == REQUEST_INFO      ? info_read
-                         : awaited == REQUEST_SERVERS ? questions_take_servers
-                                                      : NULL;
         nd->wire.quotable =
             nd->config->password && (nd->state == NODE_HANDSHAKE || !nd->queue_len);
-        nd->wire.taken_to = awaited == REQUEST_INFO ? (void *)&nd->info : nd;
         int got = wire_next(&nd->wire);
         if (got == 0)
             return NODE_IDLE;

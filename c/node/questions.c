@@ -15,23 +15,17 @@ static int put_time(struct node *nd, int64_t now_ms)
     return failed;
 }
 
-void questions_take_servers(void *to, const char *text, size_t len)
-{
-    struct node *nd = to;
-    free(nd->servers);
-    nd->servers = len < RL_SERVERS_MAX ? strndup(text, len) : NULL;
-}
-
 void questions_servers_answered(struct node *nd)
 {
     /* Each denied command is an entry in the server's ACL log: ask only once. */
     const struct reply *reply = &nd->wire.reply;
+    size_t len;
+    const char *text = reply_string(reply, &len);
     nd->listing =
         reply->type == REPLY_ERROR && wire_error_code(reply->text) == RL_NOPERM ? -1 : 0;
-    if (reply->type == REPLY_STRING)
-        return;
     free(nd->servers);
-    nd->servers = NULL;
+    nd->servers =
+        reply->type == REPLY_STRING && len < RL_SERVERS_MAX ? strndup(text, len) : NULL;
 }
 
 /* The key of the list is "...:servers" for a marker "...:marker". */

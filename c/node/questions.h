@@ -12,8 +12,7 @@ int node_request(struct node *nd, enum request_kind kind, int n, const char *con
  * how many commands, or -1: no room or memory. */
 int questions_put(struct node *nd, int64_t now_ms);
 
-/* The answer with that list: a wire's taker (wire.h); the second is called at its end. */
-void questions_take_servers(void *node, const char *text, size_t len);
+/* Call when nd->wire.reply is the answer with that list. */
 void questions_servers_answered(struct node *nd);
 
 #endif

@@ -113,8 +113,6 @@ static void *on_string(const redisReadTask *task, char *data, size_t len)
         return refuse(task, "a line of a reply has a line break in it");
     struct reply *r = reply_begin(task, type);
     const struct wire *w = task->privdata;
-    if (w->taker && type == REPLY_STRING)
-        w->taker(w->taken_to, data, len);
     if (!r->has_text) {
         r->has_text = 1;
         r->text_len = len < WIRE_TEXT_MAX ? len : WIRE_TEXT_MAX;
@@ -124,7 +122,7 @@ static void *on_string(const redisReadTask *task, char *data, size_t len)
             drop_quotations(r);
         else if (task->type == REDIS_REPLY_ERROR)
             make_printable(r->text, r->text_len);
-        else if (len > WIRE_TEXT_MAX && !w->taker && keep_whole(r, data, len))
+        else if (len > WIRE_TEXT_MAX && keep_whole(r, data, len))
             return NULL;
     } else if (!r->has_second) {
         r->has_second = 1;
@@ -412,14 +410,6 @@ int wire_bulk(struct buf *b, const char *data, size_t len)
     memcpy(to + k + len, "\r\n", 2);
     b->end += k + len + 2;
     return 0;
-}
-
-int wire_bulk_int(struct buf *b, int64_t n)
-{
-    char text[WIRE_DIGITS + 1] = "-";
-    size_t sign = n < 0;
-    size_t len = wire_digits(text + sign, n < 0 ? 0 - (uint64_t)n : (uint64_t)n);
-    return wire_bulk(b, text, sign + len);
 }
 
 int wire_command(struct buf *b, int n, const char *const *words)

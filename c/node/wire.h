@@ -41,10 +41,17 @@ struct reply {
     int has_second;
     size_t second_len;            /* 0 when it is longer than WIRE_TEXT_MAX */
     char second[WIRE_TEXT_MAX];
-    char *whole;                  /* the first string if it does not fit text and no taker
-                                     got it, until the next reply begins; or NULL */
+    char *whole;                  /* the first string if it does not fit text, until the next
+                                     reply begins; or NULL */
     size_t whole_len;
 };
+
+/* The first string in full. */
+static inline const char *reply_string(const struct reply *reply, size_t *len)
+{
+    *len = reply->whole ? reply->whole_len : reply->text_len;
+    return reply->whole ? reply->whole : reply->text;
+}
 
 struct redisReader;
 
@@ -58,10 +65,6 @@ struct wire {
     size_t head_len;
     int quotable;                 /* the server may quote a password: errors and head lose
                                      what may be one */
-    /* When set, gets every string of the next reply in full. Long ones are not kept: the
-     * taker bounds what it keeps. */
-    void (*taker)(void *to, const char *text, size_t len);
-    void *taken_to;
 };
 
 /* 0, or -1: out of memory. */
@@ -94,11 +97,10 @@ int wire_no_command(const struct reply *reply);
 /* Writes n in decimal, at most WIRE_DIGITS bytes. Returns how many. */
 size_t wire_digits(char *to, uint64_t n);
 
-/* Append "*n\r\n", one bulk string, one integer as a bulk string, bytes as they are.
- * 0, or -1: out of memory (nothing was appended). */
+/* Append "*n\r\n", one bulk string, bytes as they are. 0, or -1: out of memory (nothing was
+ * appended). */
 int wire_array(struct buf *b, int n);
 int wire_bulk(struct buf *b, const char *data, size_t len);
-int wire_bulk_int(struct buf *b, int64_t n);
 int wire_raw(struct buf *b, const char *data, size_t len);
 
 /* Appends a whole command of n zero-terminated words. 0, or -1: out of memory. */

@@ -107,7 +107,7 @@ describe("the core", function()
             C.rl_ask(nil, C.RL_ASK_MAJORITY, 0, nil, 0, nil, 0, 0) == nil,
             C.rl_ask(nil, 0, 0, nil, 0, nil, 0, 0) == nil,
             C.rl_check(nil) == nil,
-            C.rl_admit(nil, 0, 0) == nil,
+            C.rl_teach(nil, -1, 0, 0) == nil,
             C.rl_sleep(nil, 1) == nil,
             C.rl_subscribe(nil, "x", 1) == nil,
             C.rl_import(nil, prim, nil, 0, nil, 0, nil, nil, 1000, 0, lease) == nil,

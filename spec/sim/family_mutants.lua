@@ -9,8 +9,7 @@ return {
 
     { name = "votes for different slots add up", family = "permit",
         file = "c/core/rounds/same_number.c",
-        from = "round_is_yes(&round->slot[i]) && round->slot[i].extra == number",
-        to = "round_is_yes(&round->slot[i])",
+        from = "round->slot[i].extra == number &&", to = "",
         by = { "strays never counted" } },
 
     { name = "the agreed slot is not sent", file = "c/core/leases/lease.c", family = "permit",

@@ -429,7 +429,7 @@ return {
     -- Clients of one schedule agree on everything, so the unit tests have to notice these.
     { name = "a server is admitted without a majority", file = "c/core/eligibility/guard.c",
         unit = "guard.admission_needs_a_majority",
-        from = "    return state_majority(core, known);", to = "    return known != 0;" },
+        from = "    return state_majority(core, known) &&", to = "    return known != 0 &&" },
 
     { name = "our clock alone ends a quarantine", file = "c/core/eligibility/guard.c",
         unit = "quarantine.our_clock_alone",
@@ -460,8 +460,7 @@ return {
 
     { name = "who was there makes them known", file = "c/core/eligibility/guard.c",
         unit = "quarantine.never_a_majority",
-        from = "if (fit && core->nodes[i].state == NODE_READY && g->seen_ms",
-        to = "if (fit && g->seen_ms" },
+        from = "core->nodes[i].state == NODE_READY && g[i].seen_ms", to = "g[i].seen_ms" },
 
     { name = "who forgot is new", file = "c/core/eligibility/guard.c",
         unit = "quarantine.a_majority_tells",
@@ -516,11 +515,11 @@ return {
 
     { name = "clocks of before tell", file = "c/core/eligibility/suspect.c",
         unit = "steps.only_clocks_of_since",
-        from = "other->compared_ms >= g->asked_ms &&", to = "" },
+        from = "other[k].compared_ms >= g->asked_ms);", to = "1);" },
 
     { name = "clocks that were not known before tell", file = "c/core/eligibility/suspect.c",
         unit = "steps.nor_one",
-        from = "other->since_ms <= g->before_ms && ", to = "" },
+        from = "other[k].since_ms <= g->before_ms &&", to = "" },
 
     { name = "a clock is known for ever", file = "c/core/eligibility/suspect.c",
         unit = "steps.nor_one",
@@ -972,11 +971,11 @@ return {
     { name = "ours already counts as a vote, always", file = "c/core/leases/acquire.c",
         { "        if (!slot->resends && !(round->twice & bit(i)))\n            return RL_CONFIG;",
             "        if (0)\n            return RL_CONFIG;" },
-        { "        if (k != i && other->vote", "        if (0 && other->vote" },
+        { "k != i && slot[k].vote", "0 && slot[k].vote" },
         prefix = "one server twice, in secret", by = { "a majority confirmed" } },
 
     { name = "a server votes through two addresses, in turn", file = "c/core/leases/acquire.c",
-        from = "        if (k != i && other->vote", to = "        if (0 && other->vote",
+        from = "k != i && slot[k].vote", to = "0 && slot[k].vote",
         unit = "release_late.a_server_that_may_have_voted_has_no_second_vote" },
 
     -- ---- owners that are gone ----

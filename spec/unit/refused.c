@@ -263,7 +263,7 @@ static void use(rl_client *c)
         return;
     AGAIN(rl_keep(lease, LEASE_MS, 0) == 0);
     AGAIN((subscription = rl_subscribe(c, "channel", 7)) != NULL);
-    AGAIN((round = rl_pause(subscription, rl_subscription_wakes(subscription), 5)) != NULL);
+    AGAIN((round = rl_pause(subscription, rl_subscription_wakes(subscription, 0), 5)) != NULL);
     EXPECT(outcome_of(round) == RL_GRANTED);
     AGAIN(outcome_of(rl_extend(lease, LEASE_MS)) == RL_GRANTED);
     await_all(c, lease);

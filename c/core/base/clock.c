@@ -22,27 +22,26 @@ int64_t clock_sample(struct clock *c, int64_t sent_ms, int64_t now_ms, int64_t s
      * drifted since. */
     int64_t lo_ms = server_ms - now_ms - 1;
     int64_t hi_ms = server_ms - sent_ms + drift(now_ms - sent_ms, drift_ppm);
+    int64_t step_ms = 0;
     c->round_trip_ms = now_ms - sent_ms;
     if (c->known) {
         int64_t drift_ms = drift(now_ms - c->at_ms, drift_ppm);
         int64_t was_lo_ms = c->lo_ms - drift_ms, was_hi_ms = c->hi_ms + drift_ms;
-        int64_t step_ms = lo_ms > was_hi_ms   ? lo_ms - was_hi_ms
-                          : hi_ms < was_lo_ms ? hi_ms - was_lo_ms
-                                              : 0;
+        step_ms = lo_ms > was_hi_ms   ? lo_ms - was_hi_ms
+                  : hi_ms < was_lo_ms ? hi_ms - was_lo_ms
+                                      : 0;
         if (step_ms && step_ms <= tolerance_ms && step_ms >= -tolerance_ms)
             return 0;        /* the old sample stands: small steps add up, drift absorbs */
         if (!step_ms) {
             lo_ms = max(lo_ms, was_lo_ms);
             hi_ms = min(hi_ms, was_hi_ms);
         }
-        c->lo_ms = lo_ms;
-        c->hi_ms = hi_ms;
-        c->at_ms = now_ms;
-        return step_ms;
     }
-    *c = (struct clock){.known = 1, .lo_ms = lo_ms, .hi_ms = hi_ms, .at_ms = now_ms,
-                        .round_trip_ms = now_ms - sent_ms};
-    return 0;
+    c->known = 1;
+    c->lo_ms = lo_ms;
+    c->hi_ms = hi_ms;
+    c->at_ms = now_ms;
+    return step_ms;
 }
 
 int64_t clock_offset_ms(const struct clock *c)

@@ -92,14 +92,12 @@ int state_spares(const struct core *core, int i, int64_t now_ms)
     if (!health_behind(&core->nodes[i], now_ms))
         return RL_OK;
     /* Spare it only if others that answer and may vote are a majority. */
-    uint32_t others = 0;
-    for (int k = 0; k < core->n; k++) {
-        const struct node *other = &core->nodes[k];
-        if (other->state == NODE_READY && !health_pauses(other, now_ms) &&
-            !health_behind(other, now_ms) &&
-            (!core->marker || core->guards[k].state == RL_GUARD_ADMITTED))
-            others |= bit(k);
-    }
+    const struct node *nodes = core->nodes;
+    uint32_t others = NODES_WHERE(core, k, nodes[k].state == NODE_READY &&
+                                      !health_pauses(&nodes[k], now_ms) &&
+                                      !health_behind(&nodes[k], now_ms) &&
+                                      (!core->marker ||
+                                       core->guards[k].state == RL_GUARD_ADMITTED));
     return state_majority(core, others) ? RL_OVERLOAD : RL_OK;
 }
 

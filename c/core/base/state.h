@@ -157,6 +157,15 @@ static inline uint32_t bit(int i)
     return (uint32_t)1 << i;
 }
 
+/* The nodes, a bit each, for whose number i the expression is true. */
+#define NODES_WHERE(core, i, is)                   \
+    ({                                             \
+        uint32_t nodes_ = 0;                       \
+        for (int i = 0; i < (core)->n; i++)        \
+            nodes_ |= (is) ? bit(i) : 0;           \
+        nodes_;                                    \
+    })
+
 /* A random number for jitter and the INC of markers, never for lock values. */
 uint64_t state_random(struct core *core);
 

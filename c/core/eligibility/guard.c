@@ -16,7 +16,7 @@ enum {
     PROGRESS_MS = 2000,           /* between two notes on how far a quarantine is */
     CUT_MS = 2,                   /* two times are cut to whole milliseconds */
     LIVE_MS = 2000,               /* a marker that was read since is the present one */
-    NEW_MS = 5000                 /* of a quarantine, before rl_admit() may end it */
+    NEW_MS = 5000                 /* of a quarantine, before rl_teach() may end it */
 };
 
 void guard_init(struct core *core, const char *key, const char *script,
@@ -73,15 +73,10 @@ static int of_this_cluster(const struct core *core, int i)
  * state but NEW, a bit each. */
 static uint32_t seen(const struct core *core, int admitted, int64_t since_ms)
 {
-    uint32_t nodes = 0;
-    for (int i = 0; i < core->n; i++) {
-        const struct guard *g = &core->guards[i];
-        int fit = g->state == RL_GUARD_ADMITTED ||
-                  (!admitted && g->begun && g->fields.state != MARKER_NEW);
-        if (fit && core->nodes[i].state == NODE_READY && g->seen_ms >= since_ms)
-            nodes |= bit(i);
-    }
-    return nodes;
+    const struct guard *g = core->guards;
+    return NODES_WHERE(core, i, core->nodes[i].state == NODE_READY && g[i].seen_ms >= since_ms &&
+                           (g[i].state == RL_GUARD_ADMITTED ||
+                            (!admitted && g[i].begun && g[i].fields.state != MARKER_NEW)));
 }
 
 static void learn(struct core *core)
@@ -174,28 +169,15 @@ static int observing(const struct core *core, int i)
     return core->marker && core->nodes[i].state == NODE_READY && !g->asked && g->begun;
 }
 
-/* The nodes whose markers were seen, a bit each. */
-static uint32_t heard(const struct core *core)
-{
-    uint32_t nodes = 0;
-    for (int i = 0; i < core->n; i++)
-        nodes |= core->guards[i].kind ? bit(i) : 0;
-    return nodes;
-}
-
 /* True: the markers of a majority are known, and none disagrees. */
 static int may_admit(const struct core *core)
 {
-    uint32_t known = 0;
-    for (int i = 0; i < core->n; i++) {
-        int state = core->guards[i].state;
-        if (state == RL_GUARD_DISAGREES)
-            return 0;
-        if (core->nodes[i].state == NODE_READY &&
-            (state == RL_GUARD_ADMITTED || state == RL_GUARD_QUARANTINED))
-            known |= bit(i);
-    }
-    return state_majority(core, known);
+    const struct guard *g = core->guards;
+    uint32_t known = NODES_WHERE(core, i, core->nodes[i].state == NODE_READY &&
+                                     (g[i].state == RL_GUARD_ADMITTED ||
+                                      g[i].state == RL_GUARD_QUARANTINED));
+    return state_majority(core, known) &&
+           !NODES_WHERE(core, i, g[i].state == RL_GUARD_DISAGREES);
 }
 
 int guard_has_served(const struct core *core, int i)
@@ -237,7 +219,8 @@ static void ask_for_floors(struct core *core, int64_t now_ms)
 static void go_on(struct core *core, int i, int64_t now_ms)
 {
     const struct guard *g = &core->guards[i];
-    if (!g->begun && state_majority(core, heard(core))) {
+    uint32_t heard = NODES_WHERE(core, k, core->guards[k].kind);
+    if (!g->begun && state_majority(core, heard)) {
         struct marker m = marking_new(core, i, loss(core, i));
         marking_replace(core, i, &m, "", 0, now_ms);
     } else if (g->begun && g->fields.state == MARKER_NEW && core->knows &&
@@ -356,13 +339,9 @@ void guard_counts_vote(struct core *core, int64_t now_ms)
 int guard_twin(const struct core *core, int i)
 {
     const char *run_id = core->nodes[i].info.run_id;
-    for (int k = 0; k < core->n; k++) {
-        const struct node *other = &core->nodes[k];
-        if (k != i && other->state == NODE_READY && run_id[0] &&
-            !strcmp(other->info.run_id, run_id))
-            return k;
-    }
-    return -1;
+    uint32_t same = NODES_WHERE(core, k, k != i && core->nodes[k].state == NODE_READY &&
+                                    run_id[0] && !strcmp(core->nodes[k].info.run_id, run_id));
+    return same ? __builtin_ctz(same) : -1;
 }
 
 /* Node i becomes ready to vote: notes which nodes were the same server when each last

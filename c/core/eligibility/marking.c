@@ -39,12 +39,11 @@ void marking_teach(struct core *core, int i, int64_t base, int64_t now_ms)
  * does ours: clients without the option `cluster` would refuse a name. */
 static const char *cluster_word(const struct core *core)
 {
-    for (int i = 0; i < core->n; i++) {
-        const struct guard *g = &core->guards[i];
-        if (g->kind == MARKER_READ && !strcmp(g->fields.cluster, core->hash))
-            return core->hash;
-    }
-    return core->cluster;
+    const struct guard *g = core->guards;
+    return NODES_WHERE(core, i, g[i].kind == MARKER_READ &&
+                           !strcmp(g[i].fields.cluster, core->hash))
+               ? core->hash
+               : core->cluster;
 }
 
 struct marker marking_new(struct core *core, int i, enum marker_state state)

@@ -32,17 +32,11 @@ static int64_t majority_forward_ms(const struct core *core, int64_t now_ms)
 /* The nodes whose clocks, compared from before node i's step until after it, saw none. */
 static uint32_t steady(const struct core *core, int i)
 {
-    const struct guard *g = &core->guards[i];
-    uint32_t nodes = 0;
-    for (int k = 0; k < core->n; k++) {
-        const struct guard *other = &core->guards[k];
-        int stepped = other->steps && other->step_ms > 0 &&
-                      other->asked_ms >= g->asked_ms - TOGETHER_MS;
-        if (k != i && other->since_ms <= g->before_ms && other->compared_ms >= g->asked_ms &&
-            !stepped)
-            nodes |= bit(k);
-    }
-    return nodes;
+    const struct guard *g = &core->guards[i], *other = core->guards;
+    uint32_t stepped = NODES_WHERE(core, k, other[k].steps && other[k].step_ms > 0 &&
+                                       other[k].asked_ms >= g->asked_ms - TOGETHER_MS);
+    return ~stepped & NODES_WHERE(core, k, k != i && other[k].since_ms <= g->before_ms &&
+                                      other[k].compared_ms >= g->asked_ms);
 }
 
 /* A step forward is the server's if a majority of all clocks saw none. Otherwise our own

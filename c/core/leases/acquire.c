@@ -105,14 +105,10 @@ static int may_be_one(const struct node *a, const struct node *b)
 static int may_have_voted(const struct rl_round *round, int i)
 {
     const struct node *nodes = round->core->nodes;
-    for (int k = 0; k < round->core->n; k++) {
-        const struct slot *other = &round->slot[k];
-        int again = other->again || round->slot[i].again;
-        if (k != i && other->vote >= RL_VOTE_YES && again &&
-            may_be_one(&nodes[i], &nodes[k]))
-            return 1;
-    }
-    return 0;
+    const struct slot *slot = round->slot;
+    return NODES_WHERE(round->core, k, k != i && slot[k].vote >= RL_VOTE_YES &&
+                           (slot[k].again || slot[i].again) &&
+                           may_be_one(&nodes[i], &nodes[k])) != 0;
 }
 
 /* The node asked first has picked a number: asks the others for the same one. */
@@ -300,12 +296,8 @@ static int acquire_outcome(struct rl_lease *lease, const struct rl_round *round,
         return won(lease, round, now_ms);
     if (!quorum_missing(&round->tally))
         return RL_HELD;
-    for (int i = 0; i < round->core->n; i++) {
-        const struct slot *slot = &round->slot[i];
-        if (slot->state == SLOT_MISSING && slot->code == RL_CONFIG)
-            return RL_CONFIG;          /* a retry would not help */
-    }
-    return round_no_quorum(round);
+    return round_missing(round, RL_CONFIG) ? RL_CONFIG    /* a retry would not help */
+                                           : round_no_quorum(round);
 }
 
 /* Ends an attempt; unless it was granted, the lease as well. */

@@ -71,10 +71,8 @@ static int read_guarded(struct rl_round *round, int i, const struct reply *reply
  * the next time. */
 static void note_twin(struct core *core, int i)
 {
-    for (int k = 0; k < core->n; k++) {
-        if (core->guards[k].twin)
-            return;
-    }
+    if (NODES_WHERE(core, k, core->guards[k].twin))
+        return;
     core->guards[i].twin = 1;
     core->node_changes++;
 }
@@ -94,12 +92,10 @@ static int read_vote(struct rl_round *round, int i, const struct reply *reply,
 static int keep_data(const struct rl_round *round, struct slot *slot,
                      const struct reply *reply)
 {
-    const char *text = reply->text;
-    size_t len = reply->text_len < RL_DATA_MAX ? reply->text_len : RL_DATA_MAX;
-    if (round->kind->alone && reply->whole) {
-        text = reply->whole;
-        len = reply->whole_len;
-    }
+    size_t len;
+    const char *text = reply_string(reply, &len);
+    if (len > RL_DATA_MAX && !round->kind->alone)
+        len = RL_DATA_MAX;
     if (len > SLOT_ROOM && !(slot->more = malloc(len)))
         return -1;
     memcpy(len > SLOT_ROOM ? slot->more : slot->data, text, len);

@@ -22,11 +22,9 @@ int query_number(struct rl_round *round, int i, const struct reply *reply,
 static enum verdict agreement(struct rl_round *round)
 {
     const struct core *core = round->core;
-    uint32_t pending = 0;
-    int n = core->n, may_be = 0;
-    for (int i = 0; i < n; i++)
-        pending |= round->slot[i].state < SLOT_ANSWERED ? bit(i) : 0;
-    for (int i = 0; i < n; i++) {
+    uint32_t pending = NODES_WHERE(core, i, round->slot[i].state < SLOT_ANSWERED);
+    int may_be = 0;
+    for (int i = 0; i < core->n; i++) {
         uint32_t group = round_alike(round, i);
         may_be |= state_majority(core, group | pending);
         if (state_majority(core, group)) {

@@ -135,32 +135,27 @@ void round_count(struct rl_round *round, int i, enum slot_state state, int *plac
 
 uint32_t round_yes(const struct rl_round *round)
 {
-    uint32_t nodes = 0;
-    for (int i = 0; i < round->core->n; i++)
-        nodes |= round_is_yes(&round->slot[i]) ? bit(i) : 0;
-    return nodes;
+    return NODES_WHERE(round->core, i, round_is_yes(&round->slot[i]));
 }
 
 uint32_t round_alike(const struct rl_round *round, int i)
 {
-    const struct slot *a = &round->slot[i];
-    uint32_t group = 0;
-    for (int k = 0; k < round->core->n && a->state == SLOT_ANSWERED; k++) {
-        const struct slot *b = &round->slot[k];
-        if (b->state == SLOT_ANSWERED && b->vote == a->vote && b->data_len == a->data_len &&
-            !memcmp(round_data(b), round_data(a), a->data_len))
-            group |= bit(k);
-    }
-    return group;
+    const struct slot *a = &round->slot[i], *b = round->slot;
+    return NODES_WHERE(round->core, k, a->state == SLOT_ANSWERED && b[k].state == SLOT_ANSWERED &&
+                           b[k].vote == a->vote && b[k].data_len == a->data_len &&
+                           !memcmp(round_data(&b[k]), round_data(a), a->data_len));
+}
+
+uint32_t round_missing(const struct rl_round *round, int code)
+{
+    return NODES_WHERE(round->core, i, round->slot[i].state == SLOT_MISSING &&
+                           round->slot[i].code == code);
 }
 
 int round_no_quorum(const struct rl_round *round)
 {
-    int n = round->core->n, others = 0, spare = n - quorum_with(n, round->tally.margin);
-    for (int i = 0; i < n; i++) {
-        const struct slot *slot = &round->slot[i];
-        others += slot->state == SLOT_MISSING && slot->code == RL_NOT_A_LOCK;
-    }
+    int n = round->core->n, spare = n - quorum_with(n, round->tally.margin);
+    int others = __builtin_popcount(round_missing(round, RL_NOT_A_LOCK));
     if (others > spare)
         return RL_NOT_A_LOCK;
     return others && others + round->tally.pending > spare ? RL_OK : RL_NO_QUORUM;

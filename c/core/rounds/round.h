@@ -190,6 +190,9 @@ void round_on_timer(struct rl_round *round, int64_t now_ms);
 /* The nodes that voted yes, a bit each. */
 uint32_t round_yes(const struct rl_round *round);
 
+/* The nodes without a vote for this reason (rl_code), a bit each. */
+uint32_t round_missing(const struct rl_round *round, int code);
+
 /* The nodes that gave the same vote and data as node i, with node i; 0: node i has not
  * answered. */
 uint32_t round_alike(const struct rl_round *round, int i);

@@ -12,9 +12,8 @@
 static enum verdict verdict_for(const struct rl_round *round, int64_t number)
 {
     struct tally t = round->tally;
-    int yes = 0;
-    for (int i = 0; i < round->core->n; i++)
-        yes += round_is_yes(&round->slot[i]) && round->slot[i].extra == number;
+    int yes = __builtin_popcount(NODES_WHERE(round->core, i, round->slot[i].extra == number &&
+                                                 round_is_yes(&round->slot[i])));
     t.absent += t.yes - yes;
     t.yes = yes;
     return quorum_vote(&t);

@@ -74,12 +74,8 @@ static int tells(const struct rl_round *round, int i, enum tells what)
 /* The nodes whose quarantine has ended, a bit each. */
 static uint32_t over(const struct core *core)
 {
-    uint32_t nodes = 0;
-    for (int i = 0; i < core->n; i++) {
-        int admitted = !core->marker || core->guards[i].state == RL_GUARD_ADMITTED;
-        nodes |= admitted || guard_has_served(core, i) ? bit(i) : 0;
-    }
-    return nodes;
+    return NODES_WHERE(core, i, !core->marker || guard_has_served(core, i) ||
+                           core->guards[i].state == RL_GUARD_ADMITTED);
 }
 
 /* All have answered: which nodes may be given a base, and which are admitted in any case. Not
@@ -173,15 +169,13 @@ static void ask_alone(struct core *core, int64_t now_ms);
 static void teach_decide(struct rl_round *round, int64_t now_ms)
 {
     struct core *core = round->core;
-    int late = 0;
     if (round->tally.pending)
         return;
     find_pupils(round);
-    for (int i = 0; i < core->n; i++) {
+    for (int i = 0; i < core->n; i++)
         settle(round, i, now_ms);
-        late |= round->slot[i].state == SLOT_MISSING && round->slot[i].code == RL_TIMEOUT;
-    }
-    if (late && now_ms - round->started_ms < WITHIN_MS)     /* the caller had no more time */
+    int cut_short = now_ms - round->started_ms < WITHIN_MS;     /* the caller had no more time */
+    if (cut_short && round_missing(round, RL_TIMEOUT))
         ask_alone(core, now_ms);
     round_end(round, RL_GRANTED);
 }
@@ -252,9 +246,6 @@ static void ask_alone(struct core *core, int64_t now_ms)
 
 void teach_look(struct core *core, int64_t now_ms)
 {
-    int due = 0;
-    for (int i = 0; i < core->n; i++)
-        due |= guard_has_served(core, i);
-    if (due)
+    if (NODES_WHERE(core, i, guard_has_served(core, i)))
         ask_alone(core, now_ms);
 }

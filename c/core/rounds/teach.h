@@ -19,7 +19,7 @@
 
 /* Asks all nodes (lua/redlock/scripts/fenced/tell.lua), for at most within_ms, then gives a
  * base to those without one, and admits those whose quarantine has ended. seen_ms, force: as
- * in rl_admit(), also with a base from the clocks; -1: admits no others. Done when what is
+ * in rl_teach(), also with a base from the clocks; -1: admits no others. Done when what is
  * to be written is on its way. NULL: out of memory, or closed. */
 rl_round *teach_begin(struct core *core, int64_t seen_ms, int force, int64_t within_ms,
                       int64_t now_ms);

@@ -389,7 +389,7 @@ end
 -- @return a row for each server, as in errors, with `vote` (rl_teach()) where it answered; nil: the
 --   client is closed, or there is no memory
 function _M.teach(client, op, within)
-    local round = C.rl_teach(client.core, within and to_ms(within) or FOREVER_MS)
+    local round = C.rl_teach(client.core, -1, 0, within and to_ms(within) or FOREVER_MS)
     local done = wait(client, round, nil, op)
     local rows = done and answers.rows(client, round) or nil
     client.token_limit = nil         -- the clocks were looked at meanwhile
@@ -403,7 +403,7 @@ end
 -- any quarantine. Returns as check().
 function _M.admit(client, force, seen)
     return learned(client, "init", conclude(client, "init",
-        C.rl_admit(client.core, force and 1 or 0, to_ms(seen))))
+        C.rl_teach(client.core, to_ms(seen), force and 1 or 0, FOREVER_MS)))
 end
 
 --- Begins a pause, which the host may end early with rl_round_wake().

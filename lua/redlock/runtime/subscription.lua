@@ -38,12 +38,12 @@ end
 
 --- How many wake-ups a subscription has had.
 function _M.wakes(subscription)
-    return tonumber(core().rl_subscription_wakes(subscription))
+    return tonumber(core().rl_subscription_wakes(subscription, 0))
 end
 
 --- How many of those wake-ups a majority of the servers sent.
 function _M.opened(subscription)
-    return tonumber(core().rl_subscription_opened(subscription))
+    return tonumber(core().rl_subscription_wakes(subscription, 1))
 end
 
 --- Sleeps until the subscription (or nil) has had more than `seen` wake-ups, `seconds` at most.
