@@ -612,7 +612,7 @@ int rl_round_outcome(const rl_round *round);
 /* The answer of node i (from 0) so far, or why there is none. */
 void rl_round_node(const rl_round *round, int i, rl_node_result *out);
 
-/* Copies the data of node i's answer to text if it has room: for rl_ask_one() all of it,
+/* Copies the data of node i's answer to text if it has room: for rl_ask() of one node all of it,
  * up to 1 MiB. Returns the number of bytes; 0: no answer. */
 int64_t rl_round_text(const rl_round *round, int i, char *text, int64_t size);
 

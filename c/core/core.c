@@ -309,16 +309,11 @@ int64_t core_due_ms(const struct core *core)
 
 int core_busy(const struct core *core)
 {
-    if (core->unattended)
-        return 1;
-    for (int i = 0; i < core->n; i++) {
-        enum node_state state = core->nodes[i].state;
-        int connecting = state == NODE_CONNECTING || state == NODE_HANDSHAKE;
-        if (buf_len(&core->nodes[i].out) || (connecting && node_wanted(core, i)) ||
-            (core->strays && core->nodes[i].queue_len))
-            return 1;
-    }
-    return 0;
+    const struct node *nodes = core->nodes;
+    return core->unattended ||
+           NODES_WHERE(core, i, buf_len(&nodes[i].out) || (core->strays && nodes[i].queue_len) ||
+                           (nodes[i].state != NODE_DOWN && nodes[i].state != NODE_READY &&
+                            node_wanted(core, i)));
 }
 
 int core_unread(const struct core *core)

@@ -73,7 +73,7 @@ enum { EVERY = ~0 };          /* signal: for clients without signals, too */
 /* The first client from c on that has one of these signals. */
 static struct rl_client *with(struct rl_client *c, int signals)
 {
-    while (c && signals != EVERY && !(c->signals & signals))
+    while (c && signals != EVERY && !(c->core.options.signals & signals))
         c = c->next;
     return c;
 }
@@ -225,9 +225,10 @@ static int client_secure(struct rl_client *c, const rl_options *o,
     int failed = 0;
     for (int i = 0; i < c->n && !failed; i++) {
         if (nodes[i].tls && !c->tls) {
-            c->tls = tls_context_new(o, err, err_size);
+            c->tls = tls_context_new(o->tls_verify, err, err_size);
             int here = !c->key || !(o->ca_file || o->cert_file);
-            failed = !c->tls || (here && tls_context_read(c->tls, err, err_size) < 0);
+            failed = !c->tls || (here && tls_context_read(c->tls, &c->addresses[i].file[CA_FILE],
+                                                          err, err_size) < 0);
         }
         c->addresses[i].tls = nodes[i].tls ? c->tls : NULL;
     }
@@ -271,7 +272,6 @@ static struct rl_client *client_new(const char *key, size_t len, const rl_option
     if (key)
         memcpy(c->key, key, len);
     c->core.options = *options;
-    c->signals = options->signals;
     guard_init(&c->core, options->unguarded ? NULL : c->marker, c->marker_script,
                options->max_lease_ms, options->lease_ms);
     guard_join(&c->core, c->cluster, c->servers);

@@ -36,7 +36,6 @@ struct rl_client {
     char *marker;                 /* of the restart guard; NULL: none */
     char *cluster;                /* NULL: no name */
     char *servers;                /* in canonical form */
-    int signals;                  /* RL_SIGNAL_* that release what is held */
     char *marker_script;
     int n;                        /* nodes */
 };

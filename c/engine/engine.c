@@ -127,7 +127,8 @@ int64_t engine_enter(struct rl_client *c)
     engine_lock(c);
     int first = c->net.epfd < 0;           /* use in this process */
     if (!c->core.closed &&
-        ((first && c->signals && signals_catch(c->signals) < 0) ||
+        ((first && c->core.options.signals &&
+          signals_catch(c->core.options.signals) < 0) ||
          net_open(&c->net) < 0 || (c->key && keeper_start(c) < 0) ||
          (c->key && !c->loops && mailbox_watch(c) < 0))) {
         engine_leave(c);

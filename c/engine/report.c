@@ -66,12 +66,6 @@ void rl_node_get_stats(rl_client *c, int i, rl_node_stats *out)
     engine_unlock(c);
 }
 
-/* Our wall clock minus our clock; for reports, never for decisions. */
-static int64_t wall_offset_ms(void)
-{
-    return rl_unix_ms() - rl_now_ms();
-}
-
 void rl_node_get_info(rl_client *c, int i, rl_node_info *out)
 {
     memset(out, 0, sizeof(*out));
@@ -98,7 +92,7 @@ void rl_node_get_info(rl_client *c, int i, rl_node_info *out)
     memcpy(out->policy, info->policy, sizeof(out->policy));
     memcpy(out->text, nd->text, sizeof(out->text));
     eligibility_report(&c->core, i, out, now_ms);
-    out->offset_ms -= wall_offset_ms();
+    out->offset_ms -= rl_unix_ms() - now_ms;    /* the wall clock is for reports only */
     engine_unlock(c);
 }
 

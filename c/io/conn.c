@@ -252,7 +252,8 @@ static void conn_use(struct net *net, int i, struct lookup *l, int64_t now_ms)
     c->resolving = 0;
     c->waits = 0;
     if (!l->code && a->tls &&
-        tls_context_use(a->tls, &l->text[CA_FILE], l->why, sizeof(l->why)) < 0)
+        tls_context_use(a->tls, &a->file[CA_FILE], &l->text[CA_FILE], l->why,
+                        sizeof(l->why)) < 0)
         l->code = RL_TLS;
     if (l->code) {
         lost(net, i, l->code,
@@ -347,9 +348,9 @@ static void conn_secure(struct net *net, int i, int64_t now_ms)
         lost(net, i, RL_TLS, "TLS", why, now_ms);
         return;
     }
-    snprintf(c->silence, sizeof(c->silence),
+    snprintf(c->tried, sizeof(c->tried),
              "no answer to the TLS handshake; is %d its TLS port?", a->port);
-    core_waits_for(net->core, i, c->silence, 1, now_ms);
+    core_waits_for(net->core, i, c->tried, 1, now_ms);
     conn_shake(net, i, now_ms);
 }
 

@@ -26,7 +26,6 @@ struct net_address {
 
 struct conn {
     const struct net_address *address;
-    char silence[64];             /* the error text if the TLS handshake gets no answer */
     struct lookup *lookup;        /* under way; outlives an attempt */
     int resolving;                /* the attempt waits for the lookup ... */
     unsigned waits;               /* ... and so did those before; how many */
@@ -35,7 +34,8 @@ struct conn {
     const struct addrinfo *next;  /* ... and the next one to try */
     int named;                    /* from a lookup: messages name the address */
     size_t tried_len;             /* bytes of: */
-    char tried[256];              /* why each address failed, and what is awaited */
+    char tried[256];              /* why each address failed, and what is awaited: an address,
+                                     a name, a file, or the TLS handshake */
     int fd;                       /* -1: none */
     int up;                       /* connected, and the TLS handshake is done */
     int heard;                    /* something has arrived */

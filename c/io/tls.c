@@ -41,8 +41,7 @@ static int no_passphrase(char *buf, int size, int writing, void *arg)
 
 struct tls_context {
     SSL_CTX *ctx;                 /* NULL: no good files yet */
-    char *file[TLS_FILES];        /* their paths; or NULL */
-    char *text[TLS_FILES];
+    char *text[TLS_FILES];        /* of the files; or NULL */
     int verify;
 };
 
@@ -87,11 +86,11 @@ static int use_key(SSL_CTX *ctx, BIO *bio)
 }
 
 /* 0, or -1 with a text in err. */
-static int use_files(SSL_CTX *ctx, const struct tls_context *context, char *err,
-                     size_t err_size)
+static int use_files(SSL_CTX *ctx, const struct tls_context *context, char *const *file,
+                     char *err, size_t err_size)
 {
     static int (*const use[TLS_FILES])(SSL_CTX *, BIO *) = {trust, use_chain, use_key};
-    if (!context->file[0] && o.SSL_CTX_set_default_verify_paths(ctx) != 1) {
+    if (!context->text[0] && o.SSL_CTX_set_default_verify_paths(ctx) != 1) {
         snprintf(err, err_size, "the system's certificates: %s", reason());
         return -1;
     }
@@ -106,9 +105,9 @@ static int use_files(SSL_CTX *ctx, const struct tls_context *context, char *err,
             continue;
         if (ERR_GET_REASON(o.ERR_peek_last_error()) == X509_R_KEY_VALUES_MISMATCH)
             snprintf(err, err_size, "key_file %s is not the key of cert_file %s",
-                     context->file[2], context->file[1]);
+                     file[2], file[1]);
         else
-            snprintf(err, err_size, "%s %s: %s%s", lookup_names[CA_FILE + k], context->file[k],
+            snprintf(err, err_size, "%s %s: %s%s", lookup_names[CA_FILE + k], file[k],
                      reason(), k < 2 ? "" : " (a key with a passphrase cannot be used)");
         return -1;
     }
@@ -118,7 +117,8 @@ static int use_files(SSL_CTX *ctx, const struct tls_context *context, char *err,
 static int on_verify(int ok, X509_STORE_CTX *store);
 
 /* NULL, with a text in err: a bad file, or OpenSSL failed. */
-static SSL_CTX *new_ctx(const struct tls_context *context, char *err, size_t err_size)
+static SSL_CTX *new_ctx(const struct tls_context *context, char *const *file, char *err,
+                        size_t err_size)
 {
     o.ERR_clear_error();
     SSL_CTX *ctx = o.SSL_CTX_new(o.TLS_client_method());
@@ -133,7 +133,7 @@ static SSL_CTX *new_ctx(const struct tls_context *context, char *err, size_t err
         o.SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
         o.SSL_CTX_set_verify(ctx, context->verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE,
                              on_verify);
-        failed = use_files(ctx, context, err, err_size) < 0;
+        failed = use_files(ctx, context, file, err, err_size) < 0;
     }
     o.ERR_clear_error();
     if (!failed)
@@ -148,7 +148,8 @@ static int is_same(const char *a, const char *b)
     return a && b ? !strcmp(a, b) : a == b;
 }
 
-int tls_context_use(struct tls_context *context, char **text, char *err, size_t err_size)
+int tls_context_use(struct tls_context *context, char *const *file, char **text, char *err,
+                    size_t err_size)
 {
     int same = context->ctx != NULL;
     for (int k = 0; k < TLS_FILES; k++) {
@@ -161,45 +162,37 @@ int tls_context_use(struct tls_context *context, char **text, char *err, size_t 
         return 0;
     if (context->ctx)
         o.SSL_CTX_free(context->ctx);        /* open connections keep a reference */
-    context->ctx = new_ctx(context, err, err_size);
+    context->ctx = new_ctx(context, file, err, err_size);
     return context->ctx ? 0 : -1;
 }
 
-int tls_context_read(struct tls_context *context, char *err, size_t err_size)
+int tls_context_read(struct tls_context *context, char *const *file, char *err,
+                     size_t err_size)
 {
     char *text[TLS_FILES] = {NULL};
     int failed = 0;
     for (int k = 0; k < TLS_FILES && !failed; k++) {
-        if (context->file[k])
-            failed = !(text[k] = lookup_read(CA_FILE + k, context->file[k], err, err_size));
+        if (file[k])
+            failed = !(text[k] = lookup_read(CA_FILE + k, file[k], err, err_size));
     }
     if (!failed)
-        return tls_context_use(context, text, err, err_size);
+        return tls_context_use(context, file, text, err, err_size);
     for (int k = 0; k < TLS_FILES; k++)
         secret_free(text[k]);
     return -1;
 }
 
-struct tls_context *tls_context_new(const rl_options *options, char *err, size_t err_size)
+struct tls_context *tls_context_new(int verify, char *err, size_t err_size)
 {
-    const char *const file[TLS_FILES] = {options->ca_file, options->cert_file,
-                                         options->key_file};
     const char *missing = openssl_load();
-    if (missing) {
+    struct tls_context *context = missing ? NULL : calloc(1, sizeof(*context));
+    if (context)
+        context->verify = verify;
+    else if (missing)
         snprintf(err, err_size, "unsupported: no TLS: %s", missing);
-        return NULL;
-    }
-    struct tls_context *context = calloc(1, sizeof(*context));
-    int failed = !context;
-    for (int i = 0; i < TLS_FILES && !failed; i++)
-        failed = file[i] && !(context->file[i] = strdup(file[i]));
-    if (!failed) {
-        context->verify = options->tls_verify;
-        return context;
-    }
-    snprintf(err, err_size, "out of memory");
-    tls_context_free(context);
-    return NULL;
+    else
+        snprintf(err, err_size, "out of memory");
+    return context;
 }
 
 void tls_context_free(struct tls_context *context)
@@ -208,10 +201,8 @@ void tls_context_free(struct tls_context *context)
         return;
     if (context->ctx)
         o.SSL_CTX_free(context->ctx);
-    for (int i = 0; i < TLS_FILES; i++) {
-        free(context->file[i]);
+    for (int i = 0; i < TLS_FILES; i++)
         secret_free(context->text[i]);
-    }
     free(context);
 }
 

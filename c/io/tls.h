@@ -7,7 +7,6 @@
 #define TLS_H
 
 #include "node/buf.h"
-#include "redlock.h"
 
 enum {
     TLS_FILES = 3,
@@ -20,17 +19,21 @@ enum {
 struct tls_context;               /* the settings and certificates of one client */
 struct tls;                       /* one connection */
 
-/* NULL, with a text in err: a build without TLS, or no libssl. */
-struct tls_context *tls_context_new(const rl_options *options, char *err, size_t err_size);
+/* verify: 0: accepts any certificate. NULL, with a text in err: a build without TLS, or no
+ * libssl. */
+struct tls_context *tls_context_new(int verify, char *err, size_t err_size);
 void tls_context_free(struct tls_context *context);
 
-/* From now on uses files with these texts (which it takes), TLS_FILES of them, as options has
- * them; NULL: there is none. Never falls back to what was trusted before. 0, or -1 with a
- * text in err: a bad file, which it names. */
-int tls_context_use(struct tls_context *context, char **text, char *err, size_t err_size);
+/* From now on uses files with these paths and texts (which it takes), TLS_FILES of them: the
+ * CAs, the certificate with its chain, its key; NULL: there is none, or those CAs that the
+ * system trusts. Never falls back to what was trusted before. 0, or -1 with a text in err: a
+ * bad file, which it names. */
+int tls_context_use(struct tls_context *context, char *const *file, char **text, char *err,
+                    size_t err_size);
 
 /* Reads the files, and uses them. 0, or -1: see tls_context_use(). */
-int tls_context_read(struct tls_context *context, char *err, size_t err_size);
+int tls_context_read(struct tls_context *context, char *const *file, char *err,
+                     size_t err_size);
 
 /* Has exit() call fn before OpenSSL cleans up; after fn no other thread may call TLS
  * functions. Only the first fn counts. */

@@ -3,23 +3,25 @@
 
 #include <stdio.h>
 
-struct tls_context *tls_context_new(const rl_options *options, char *err, size_t err_size)
+struct tls_context *tls_context_new(int verify, char *err, size_t err_size)
 {
-    (void)options;
+    (void)verify;
     snprintf(err, err_size, "unsupported: this build has no TLS; install libssl-dev and "
                             "build again");
     return NULL;
 }
 
-int tls_context_use(struct tls_context *context, char **text, char *err, size_t err_size)
+int tls_context_use(struct tls_context *context, char *const *file, char **text, char *err,
+                    size_t err_size)
 {
-    (void)context, (void)text, (void)err, (void)err_size;
+    (void)context, (void)file, (void)text, (void)err, (void)err_size;
     return -1;
 }
 
-int tls_context_read(struct tls_context *context, char *err, size_t err_size)
+int tls_context_read(struct tls_context *context, char *const *file, char *err,
+                     size_t err_size)
 {
-    (void)context, (void)err, (void)err_size;
+    (void)context, (void)file, (void)err, (void)err_size;
     return -1;
 }
 

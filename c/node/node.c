@@ -113,15 +113,6 @@ int node_request(struct node *nd, enum request_kind kind, int n, const char *con
     return 0;
 }
 
-static int greet(struct node *nd, enum request_kind kind, int n, const char *const *words,
-                 int64_t now_ms)
-{
-    if (node_request(nd, kind, n, words, NULL, now_ms))
-        return -1;
-    nd->handshake_left++;
-    return 0;
-}
-
 static void script_add(struct script_set *set, int script)
 {
     set->word[script / 64] |= 1ULL << script % 64;
@@ -146,7 +137,6 @@ int node_connected(struct node *nd, int64_t now_ms)
 {
     assert(nd->state == NODE_CONNECTING);
     nd->state = NODE_HANDSHAKE;
-    nd->handshake_left = 0;
     memset(&nd->loaded, 0, sizeof(nd->loaded));
     nd->timing = nd->looking = 0;
     nd->listing = nd->listing < 0 ? -1 : 0;
@@ -155,8 +145,9 @@ int node_connected(struct node *nd, int64_t now_ms)
     buf_clear(&nd->out);
     if (wire_reset(&nd->wire) < 0)
         return -1;
-    return nd->silent ? greet(nd, REQUEST_KNOCK, 1, (const char *[]){"PING"}, now_ms)
-                      : node_greet(nd, now_ms);
+    if (!nd->silent)
+        return node_greet(nd, now_ms);
+    return node_request(nd, REQUEST_KNOCK, 1, (const char *[]){"PING"}, NULL, now_ms) ? -1 : 0;
 }
 
 int node_greet(struct node *nd, int64_t now_ms)
@@ -165,32 +156,27 @@ int node_greet(struct node *nd, int64_t now_ms)
     if (c->password) {
         nd->out.secret = 1;
         const char *words[] = {"AUTH", c->user ? c->user : c->password, c->password};
-        if (greet(nd, REQUEST_AUTH, c->user ? 3 : 2, words, now_ms) < 0)
+        if (node_request(nd, REQUEST_AUTH, c->user ? 3 : 2, words, NULL, now_ms))
             return -1;
     }
     if (c->db > 0 && !nd->subscriber) {
         char db[16];
         snprintf(db, sizeof(db), "%d", c->db);
-        if (greet(nd, REQUEST_SELECT, 2, (const char *[]){"SELECT", db}, now_ms) < 0)
+        if (node_request(nd, REQUEST_SELECT, 2, (const char *[]){"SELECT", db}, NULL, now_ms))
             return -1;
     }
     if (c->client_name) {
         const char *words[] = {"CLIENT", "SETNAME", c->client_name};
-        if (greet(nd, REQUEST_NAME, 3, words, now_ms) < 0)
+        if (node_request(nd, REQUEST_NAME, 3, words, NULL, now_ms))
             return -1;
     }
-    if (!nd->subscriber) {
-        int count = questions_put(nd, now_ms);
-        if (count < 0)
-            return -1;
-        nd->handshake_left += count;
-    }
+    if (!nd->subscriber && questions_put(nd, now_ms) < 0)
+        return -1;
     for (int i = 0; i < nd->scripts->count && !nd->subscriber; i++) {
         if (put_load(nd, i, now_ms) < 0)
             return -1;
-        nd->handshake_left++;
     }
-    return greet(nd, REQUEST_PING, 1, (const char *[]){"PING"}, now_ms);
+    return node_request(nd, REQUEST_PING, 1, (const char *[]){"PING"}, NULL, now_ms) ? -1 : 0;
 }
 
 /* ---- disconnecting ---- */
@@ -337,12 +323,12 @@ enum node_event node_next(struct node *nd, struct request *out, int64_t now_ms)
             return NODE_ANSWER;
         }
         if (out->kind == REQUEST_KNOCK) {
-            nd->silent = nd->handshake_left = 0;
+            nd->silent = 0;
             return NODE_HEARD;
         }
         if (node_greeted(nd, out) < 0)
             return NODE_FAILED;
-        if (nd->state == NODE_HANDSHAKE && --nd->handshake_left == 0)
+        if (out->kind == REQUEST_PING)
             return NODE_UP;
         if (out->kind == REQUEST_TIME || out->kind == REQUEST_INFO ||
             out->kind == REQUEST_MARKER)
@@ -352,7 +338,7 @@ enum node_event node_next(struct node *nd, struct request *out, int64_t now_ms)
 
 void node_ready(struct node *nd, int64_t now_ms)
 {
-    assert(nd->state == NODE_HANDSHAKE && nd->handshake_left == 0);
+    assert(nd->state == NODE_HANDSHAKE);
     nd->state = NODE_READY;
     nd->ready_ms = now_ms;
     nd->stats.connects++;

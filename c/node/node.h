@@ -72,7 +72,7 @@ enum request_kind {
     REQUEST_NAME,
     REQUEST_LOAD,
     REQUEST_KNOCK,                /* PING to a server that was silent: any answer does */
-    REQUEST_PING,
+    REQUEST_PING,                 /* the last command of the handshake */
     REQUEST_INFO,
     REQUEST_TIME,
     REQUEST_MARKER,               /* the marker: GET, or the script that compares it */
@@ -113,7 +113,6 @@ struct node {
     struct wire wire;
     struct request *queue;        /* ring of queue_cap, a power of two */
     uint32_t queue_cap, queue_head, queue_len;
-    int handshake_left;           /* HANDSHAKE: answers still missing */
     struct batch *batch;          /* calls that go together; NULL: there were none yet */
     struct script_set sha_known;  /* scripts whose sha the server told */
     struct script_set loaded;     /* scripts that the server has, as far as we know */

@@ -49,31 +49,20 @@ int node_ask_servers(struct node *nd, int64_t now_ms)
 
 int questions_put(struct node *nd, int64_t now_ms)
 {
-    int count = 0;
+    int failed = 0;
     nd->info.denied = 0;          /* the other fields keep the last answer until the next */
     nd->info_ms = now_ms;
-    for (int i = 0; info_sections[i]; i++, count++) {
+    for (int i = 0; info_sections[i] && !failed; i++) {
         const char *words[] = {"INFO", info_sections[i]};
-        if (node_request(nd, REQUEST_INFO, 2, words, NULL, now_ms))
-            return -1;
+        failed = node_request(nd, REQUEST_INFO, 2, words, NULL, now_ms);
     }
-    if (nd->timing == 0) {
-        if (put_time(nd, now_ms))
-            return -1;
-        count++;
-    }
-    if (nd->config->marker) {
-        const char *words[] = {"GET", nd->config->marker};
-        if (node_request(nd, REQUEST_MARKER, 2, words, NULL, now_ms))
-            return -1;
-        count++;
-        if (!nd->listing) {
-            if (put_servers(nd, now_ms))
-                return -1;
-            count++;
-        }
-    }
-    return count;
+    if (!failed && nd->timing == 0)
+        failed = put_time(nd, now_ms);
+    const char *marker[] = {"GET", nd->config->marker};
+    if (!failed && marker[1])
+        failed = node_request(nd, REQUEST_MARKER, 2, marker, NULL, now_ms) ||
+                 (!nd->listing && put_servers(nd, now_ms));
+    return failed ? -1 : 0;
 }
 
 int node_look_at_life(struct node *nd, int64_t now_ms)

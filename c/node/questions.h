@@ -8,8 +8,8 @@
 int node_request(struct node *nd, enum request_kind kind, int n, const char *const *words,
               void *owner, int64_t now_ms);
 
-/* Queues INFO, TIME, and GET of the marker and of the list of servers beside it. Returns
- * how many commands, or -1: no room or memory. */
+/* Queues INFO, TIME, and GET of the marker and of the list of servers beside it. 0, or -1: no
+ * room or memory. */
 int questions_put(struct node *nd, int64_t now_ms);
 
 /* Call when nd->wire.reply is the answer with that list. */

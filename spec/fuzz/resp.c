@@ -121,7 +121,7 @@ static void converse(struct input *in, struct node *nd, const struct cmd *cmd)
                 return;
             }
             if (event == NODE_UP) {
-                MUST(nd->handshake_left == 0);
+                MUST(r.kind == REQUEST_PING);
                 node_ready(nd, now_ms);
             }
             if (event == NODE_MESSAGE)

@@ -348,19 +348,23 @@ static void acquire_broken(struct rl_round *round, int i, int written, int64_t n
         lease_untouched(round->lease, i);    /* it never got a write */
 }
 
+/* What an acquire and an import have in common. */
+#define ATTEMPT \
+    .margin = 1, \
+    .expired = RL_EXPIRED, \
+    .used = lease_used, \
+    .unused = lease_unused, \
+    .put = acquire_put, \
+    .sent = lease_sent_value, \
+    .read = acquire_read, \
+    .answered = acquire_answered, \
+    .late = acquire_late, \
+    .unknown = lease_unknown, \
+    .broken = acquire_broken
+
 static const struct round_kind acquire_kind = {
     .timed = RL_TIMES_ACQUIRE,
-    .margin = 1,
-    .expired = RL_EXPIRED,
-    .used = lease_used,
-    .unused = lease_unused,
-    .put = acquire_put,
-    .sent = lease_sent_value,
-    .read = acquire_read,
-    .answered = acquire_answered,
-    .late = acquire_late,
-    .unknown = lease_unknown,
-    .broken = acquire_broken,
+    ATTEMPT,
     .refused = acquire_refused,
     .decide = acquire_decide,
     .ended = fence_end,
@@ -393,17 +397,7 @@ static void import_decide(struct rl_round *round, int64_t now_ms)
 }
 
 static const struct round_kind import_kind = {
-    .margin = 1,
-    .expired = RL_EXPIRED,
-    .used = lease_used,
-    .unused = lease_unused,
-    .put = acquire_put,
-    .sent = lease_sent_value,
-    .read = acquire_read,
-    .answered = acquire_answered,
-    .late = acquire_late,
-    .unknown = lease_unknown,
-    .broken = acquire_broken,
+    ATTEMPT,
     .decide = import_decide,
 };
 

@@ -118,7 +118,7 @@ local CONNECTED = {
 
 -- A node's answer, or why it gave none: { node, code, message, vote }.
 local function read_node(client, round, i)
-    C.rl_round_node(round, i - 1, node_out)
+    load().rl_round_node(round, i - 1, node_out)
     local row = { node = client.options.nodes[i].label }
     if node_out.answered ~= 0 then
         row.code, row.vote = "ok", node_out.vote
@@ -198,7 +198,6 @@ end
 
 --- What each node answered, or why it did not, as a list of { node, code, message, vote }.
 function _M.rows(client, round)
-    load()
     local rows = {}
     for i = 1, client.size do
         rows[i] = read_node(client, round, i)
