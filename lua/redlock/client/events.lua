@@ -40,9 +40,8 @@ end
 -- ---- for the log -----------------------------------------------------------------
 
 local LINES = {
-    node_up = function(e)
-        return e.node .. " is there again"
-    end,
+    node_up = function(e) return e.node .. " is there again" end,
+    node_admitted = function(e) return e.node .. " votes again" end,
     node_down = function(e)
         return format("%s is down: %s (%s)", e.node, e.code, e.message)
     end,
@@ -53,19 +52,12 @@ local LINES = {
         return format("%s gives no votes%s: see redlock check", e.node,
             e.left and format(" for %.0f s", e.left) or "")
     end,
-    node_admitted = function(e)
-        return e.node .. " votes again"
-    end,
     node_suspect = function(e)
         return format("%s gives no votes for %.0f s: its clock was stepped by %+.3f s; let NTP "
             .. "slew it", e.node, e.left, e.step)
     end,
-    warning = function(e)
-        return (e.node or "all servers") .. ": " .. e.message
-    end,
-    password_failed = function(e)
-        return "the old password stays: " .. e.message
-    end,
+    warning = function(e) return (e.node or "all servers") .. ": " .. e.message end,
+    password_failed = function(e) return "the old password stays: " .. e.message end,
 }
 
 -- Clients that share a core see the same changes: only the first of them writes to the log.

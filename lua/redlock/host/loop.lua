@@ -22,7 +22,7 @@ local no_wait = require "redlock.runtime.no_wait"
 local plain = require "redlock.host.plain"
 local validate = require "redlock.runtime.validate"
 
-local assert, pairs, pcall = assert, pairs, pcall
+local assert, ipairs, pairs, pcall = assert, ipairs, pairs, pcall
 local huge, create, resume = math.huge, coroutine.create, coroutine.resume
 
 local _M = {}
@@ -125,22 +125,14 @@ local function add_holds(host, box)
         box:look_again()
     end
 
-    function host.let_go()
-        box:let_go()
-    end
-
     function host.look_within(seconds)
         if host.remind then
             box:patrol(seconds)
         end
     end
 
-    function host.attend()
-        box:attend()
-    end
-
-    function host.look_again()
-        box:look_again()
+    for _, name in ipairs { "let_go", "attend", "look_again" } do
+        host[name] = function() return box[name](box) end
     end
 end
 

@@ -12,9 +12,7 @@
 local card = require "redlock.text.card"
 local errors = require "redlock.runtime.errors"
 local question = require "redlock.runtime.question"
-local ffi = require "ffi"
 local glob = require "redlock.text.glob"
-local load = require("redlock.runtime.ffi").load
 local holders = require "redlock.inspect.holders"
 local limits = require "redlock.runtime.limits"
 local rounds = require "redlock.runtime.rounds"
@@ -89,12 +87,8 @@ end
 
 -- ---- from server to server -----------------------------------------------------------
 
-local stats
-
 local function connects(client, place)
-    stats = stats or ffi.new "rl_node_stats"
-    load().rl_node_get_stats(client.core, place - 1, stats)
-    return tonumber(stats.connects)
+    return client:stats().nodes[place].connects
 end
 
 local function begin(server)

@@ -99,10 +99,7 @@ end
 
 --- Counts an imported permit again. Its token is the same unless a majority has forgotten it; with
 -- a smaller one than before, the permit is released.
--- @return the permit; or nil and an error: no_quorum, lost, closed
-function _M.recount(permit, token)
-    return number(permit, token)
-end
+_M.recount = number
 
 function _M.of(self)
     local hold, err = lock.valid_hold(self)

@@ -8,7 +8,7 @@ local duration = require("redlock.text.encoding").duration
 local script = require "redlock.status.script"
 local style = require "redlock.status.style"
 
-local ipairs, tostring = ipairs, tostring
+local ipairs, tostring, type = ipairs, tostring, type
 local concat, format, gsub = table.concat, string.format, string.gsub
 local ceil, floor, max, date = math.ceil, math.floor, math.max, os.date
 
@@ -34,7 +34,7 @@ for _, column in ipairs { "Server", "State", "Latency", "Clock", "Guard", "Kind"
     SHORT[column] = ' class="short"'
 end
 
--- A table of cells: { text = text } or { HTML }. On narrow screens each cell shows its column.
+-- A table of cells: texts, numbers, or { HTML }. On narrow screens each cell shows its column.
 local function table_of(columns, rows, nothing)
     if #rows == 0 then
         return '<p class="muted">' .. nothing .. "</p>"
@@ -48,16 +48,12 @@ local function table_of(columns, rows, nothing)
         out[#out + 1] = "<tr>"
         for c, cell in ipairs(row) do
             out[#out + 1] = format('<td data-label="%s"%s>%s</td>', columns[c],
-                SHORT[columns[c]] or "", cell[1] or text_of(cell.text))
+                SHORT[columns[c]] or "", type(cell) == "table" and cell[1] or text_of(cell))
         end
         out[#out + 1] = "</tr>"
     end
     out[#out + 1] = "</tbody></table>"
     return concat(out)
-end
-
-local function cell(text)
-    return { text = text }
 end
 
 local function section(title, html)
@@ -73,9 +69,8 @@ local function servers(found)
             or s.voting < found.clients and marked("bad", format("no vote in %d of %d",
                 found.clients - s.voting, found.clients))
             or s.remedy and marked("odd", "votes") or marked("good", "votes")
-        rows[i] = { cell(s.server), { state }, cell(duration(s.round_trip)),
-            cell(s.clock_offset and format("%+.3f s", s.clock_offset) or "-"),
-            cell(s.guard or "-"), cell(s.remedy or "-") }
+        rows[i] = { s.server, { state }, duration(s.round_trip), s.clock_offset
+            and format("%+.3f s", s.clock_offset) or "-", s.guard or "-", s.remedy or "-" }
     end
     return section("Servers", table_of({ "Server", "State", "Latency", "Clock", "Guard",
         "What to do" }, rows, "No client of this host is connected yet."))
@@ -165,8 +160,8 @@ end
 local function holds(found)
     local rows = {}
     for i, h in ipairs(found.holds) do
-        rows[i] = { cell(h.name), cell(h.kind), cell(duration(h.held)), cell(duration(h.left)),
-            cell(h.label ~= "" and h.label or "-"), cell(h.worker) }
+        rows[i] = { h.name, h.kind, duration(h.held), duration(h.left), h.label ~= "" and h.label
+            or "-", h.worker }
     end
     local html = table_of({ "Name", "Kind", "Held for", "Ends in", "Holder", "Worker" }, rows,
         "None.")
@@ -179,8 +174,8 @@ end
 local function queues(found)
     local rows = {}
     for i, q in ipairs(found.queues) do
-        rows[i] = { cell(q.name), cell(q.kind), cell(q.calls), cell(q.worker),
-            cell(q.label ~= "" and q.label or "-"), cell(duration(q.held)) }
+        rows[i] = { q.name, q.kind, q.calls, q.worker, q.label ~= "" and q.label or "-",
+            duration(q.held) }
     end
     return section("Waiting on this host", table_of({ "Name", "Kind", "Calls", "Worker", "Held by",
         "Held for" }, rows, "No call waits."))
@@ -189,8 +184,7 @@ end
 local function losses(found)
     local rows = {}
     for i, loss in ipairs(found.losses) do
-        rows[i] = { cell(date("!%Y-%m-%d %H:%M:%S", loss.time)), cell(loss.name),
-            cell(loss.reason), cell(loss.worker) }
+        rows[i] = { date("!%Y-%m-%d %H:%M:%S", loss.time), loss.name, loss.reason, loss.worker }
     end
     return section("Lost", table_of({ "When (UTC)", "Name", "Why", "Worker" }, rows, "None."))
 end
