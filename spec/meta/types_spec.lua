@@ -264,7 +264,8 @@ describe("the reference", function()
 
     it("has an example for each function, or refers to one that has", function()
         each(function(what, method)
-            local full = typing.methods(model, method.of)[method.as or method.name]
+            local out = method.as and method or nil
+            local full = typing.methods(model, method.of, out)[method.as or method.name]
             assert.is_true(full ~= nil and #full.examples > 0, what)
         end)
     end)

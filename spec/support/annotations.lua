@@ -8,6 +8,8 @@
 --   field  { name, type, optional, text }
 --   method { name, of, colon, args, params = fields, returns = fields, text, examples, as }
 --          as: the method that it does the work of: a field "name fun(self, ...): type  `as`"
+local typing = require "spec.support.typing"
+
 local _M = {}
 
 local function trim(s)
@@ -94,22 +96,38 @@ end
 
 -- A method that a field describes; nil: the field is none.
 local function brief_method(class, field)
-    local list, result = field.type:match "^fun%(self(.-)%): (%S+)$"
+    local list, results = field.type:match "^fun%(self(.-)%): (%S.*)$"
     if not list then
         return nil
     end
-    local as = assert(field.text:match "^`(%w+)`", field.name .. ": what method is it like?")
-    local text = ("Does what `%s` does%s."):format(as, result == "redlock.Future"
-        and ", as a future" or "")
+    local as, more = field.text:match "^`(%w+)`(.*)$"
+    assert(as, field.name .. ": what method is it like?")
     local method = { name = field.name, of = class, colon = true, args = {}, params = {}, as = as,
-        text = text, examples = {}, returns = { { type = result, name = "result", text =
-        ("of `%s`"):format(as) } } }
+        text = ("Does what `%s` does%s."):format(as, more), examples = {}, returns = {} }
     for name, optional, type in list:gmatch ", ([%w_]+)(%??): ([^,]+)" do
         method.args[#method.args + 1] = name
         method.params[#method.params + 1] = { name = name, optional = optional == "?",
             type = type, text = ("as for `%s`"):format(as) }
     end
+    for type in results:gmatch "[^,%s]+" do
+        method.returns[#method.returns + 1] = { name = "result", type = type,
+            text = ("of `%s`"):format(as) }
+    end
     return method
+end
+
+-- Gives such methods the names and texts of what the methods return that they refer to, with types
+-- of their own.
+local function complete(model)
+    for _, name in ipairs(model.order) do
+        for _, method in ipairs(model[name].methods) do
+            local full = method.as and typing.methods(model, name, method)[method.as]
+            local same = full and #full.returns == #method.returns
+            for i, ret in ipairs(same and full.returns or {}) do
+                method.returns[i].name, method.returns[i].text = ret.name, ret.text
+            end
+        end
+    end
 end
 
 local function define(model, kind, name, block, file)
@@ -193,6 +211,7 @@ function _M.read()
     for _, file in ipairs(_M.files) do
         read(model, file)
     end
+    complete(model)
     return model
 end
 

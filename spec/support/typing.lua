@@ -42,8 +42,8 @@ function _M.fields(model, name)
     return all
 end
 
--- All methods of a class, also those of its parents.
-function _M.methods(model, name)
+-- All methods of a class, also those of its parents, but for one that is left out, or nil.
+function _M.methods(model, name, out)
     local all = {}
     for _, parent in ipairs(model[name] and model[name].parents or {}) do
         for key, method in pairs(_M.methods(model, parent)) do
@@ -51,7 +51,7 @@ function _M.methods(model, name)
         end
     end
     for _, method in ipairs(model[name] and model[name].methods or {}) do
-        all[method.name] = method
+        all[method.name] = method ~= out and method or all[method.name]
     end
     return all
 end

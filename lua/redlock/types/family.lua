@@ -290,8 +290,9 @@ function Election:observe(fn) end
 ---@class redlock.RateLimiter: redlock.Named
 ---@field permits integer  starts in a period
 ---@field period number  seconds
+---@field tryAcquire fun(self, wait?: number): true?, redlock.Error  `acquire`; default of wait: 0
 ---@field acquireAsync fun(self, wait?: number): redlock.Future  `acquire` as a future
----@field tryAcquireAsync fun(self, wait?: number): redlock.Future  `tryAcquire` as a future
+---@field tryAcquireAsync fun(self, wait?: number): redlock.Future  `acquire`; default of wait: 0
 local RateLimiter = {}
 
 ---Waits until a start is allowed.
@@ -302,15 +303,6 @@ local RateLimiter = {}
 ---@return true|nil ok  start now
 ---@return redlock.Error err  held: no room in time; no_quorum; expired; unknown; overload
 function RateLimiter:acquire(wait) end
-
----Does what `acquire` does, but does not wait by default.
----```lua
----assert(client:getRateLimiter("mails", 3, 60):tryAcquire())
----```
----@param wait? number  seconds; default 0
----@return true|nil ok  start now
----@return redlock.Error err  held: no room in time; no_quorum; expired; unknown; overload
-function RateLimiter:tryAcquire(wait) end
 
 ---Asks a majority of the servers how many starts are allowed now.
 ---```lua

@@ -21,7 +21,7 @@ function Named:getName() end
 ---future of its results.
 ---@class redlock.Lock: redlock.Named
 ---@field client redlock.Client  the client that made it; for `args` of a primitive
----@field isHeldByCurrentThread fun(self): boolean  `isValid`, by Redisson's name
+---@field isHeldByCurrentThread fun(self): boolean  `isValid`: Redisson's name
 ---@field lockAsync fun(self, lease?: number): redlock.Future  `lock` as a future
 ---@field tryLockAsync fun(self, wait?: number, lease?: number): redlock.Future  `tryLock`
 ---@field unlockAsync fun(self, opts?: redlock.UnlockOptions): redlock.Future  `unlock`
@@ -60,7 +60,7 @@ function Lock:lock(lease) end
 ---@param wait? number  seconds; default 0: one attempt
 ---@param lease? number  seconds, not renewed; default: the client's, kept by the watchdog
 ---@return true|nil ok  true: held
----@return redlock.Error err  held; no_quorum: also split votes; expired: too late; lost; deadlock
+---@return redlock.Error err  held; no_quorum: also split votes; expired; lost; deadlock; overload
 function Lock:tryLock(wait, lease) end
 
 ---Leaves the lock once. The last leave releases it on all servers, or hands it over to another
@@ -272,28 +272,9 @@ function Lock:onEnding(seconds, fn) end
 ---A lock whose holds each have a fencing token: a whole number below 10^14 that only grows, for
 ---resources that refuse late writers.
 ---@class redlock.FencedLock: redlock.Lock
+---@field lock fun(self, lease?: number): true?, redlock.TokenOrError  `lock`, with a token
+---@field tryLock fun(self, wait?: number, lease?: number): true?, redlock.TokenOrError  `tryLock`
 local FencedLock = {}
-
----Acquires the lock as every lock does, and also returns the token.
----```lua
----local ok, token = fenced:lock()
----assert(ok and token > 0)
----```
----@param lease? number  seconds, not renewed; default: the client's, kept by the watchdog
----@return true|nil ok  true: held
----@return redlock.TokenOrError token  of this hold; or no_quorum; expired; deadlock; overload
-function FencedLock:lock(lease) end
-
----Acquires the lock as every lock does, and also returns the token.
----```lua
----local ok, token = fenced:tryLock(5)
----if not ok then error(tostring(token)) end
----```
----@param wait? number  seconds; default 0: one attempt
----@param lease? number  seconds, not renewed; default: the client's, kept by the watchdog
----@return true|nil ok  true: held
----@return redlock.TokenOrError token  of this hold; or held; no_quorum; expired; deadlock; overload
-function FencedLock:tryLock(wait, lease) end
 
 ---Returns the token of this hold. Local.
 ---```lua
