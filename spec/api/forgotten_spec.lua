@@ -38,7 +38,7 @@ for _, n in ipairs { 1, 3, 5 } do
                 assert.equal(reason, why)
                 local held, raised = pcall(lock.check, lock)
                 assert.is_false(held)
-                assert.matches(("its lease has ended (%s)"):format(reason), raised, 1, true)
+                assert.matches(("the lease is lost (%s)"):format(reason), raised, 1, true)
                 lock:unlock()
             end)
         end

@@ -102,7 +102,7 @@ function Page:fields(item)
             local names = typing.fields(model, class.name).type.type:gsub('"', "")
             self:add("-- @tfield ", class.name, " ", names, " ", html(class.text))
         else
-            self:add("-- @field ", value.type:match '^"(.*)"$', " ", html(value.text))
+            self:add("-- @field ", value.type:match '^"(.*)"$' or value.type, " ", html(value.text))
         end
     end
 end

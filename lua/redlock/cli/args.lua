@@ -106,6 +106,15 @@ function _M.parse(list, from, known)
     return given, names
 end
 
+--- Returns the only pattern, or nil: there is none; or fails.
+function _M.pattern(names, command)
+    if #names > 1 then
+        _M.fail(("%s takes only one pattern; quote it: redlock %s 'deploy:*'"):format(command,
+            command))
+    end
+    return names[1]
+end
+
 --- Fails unless there is at least one name, and a command after "--" (argv). command: the verb.
 function _M.command_behind(names, argv, command)
     if #names == 0 then

@@ -44,12 +44,10 @@ local function show(list)
 end
 
 function _M.main(given, names)
-    if #names > 1 then
-        args.fail("ls takes only one pattern; quote it: redlock ls 'deploy:*'")
-    end
+    local pattern = args.pattern(names, "ls")
     local client = config.client(given)
     config.connect(client)
-    local list = report.need(client:locks(names[1], { foreign = given["--foreign"] }))
+    local list = report.need(client:locks(pattern, { foreign = given["--foreign"] }))
     client:close()
     if given["--json"] then
         print(json.encode { locks = list[1] and list or {}, more = list.more == true,

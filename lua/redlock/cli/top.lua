@@ -254,10 +254,7 @@ local function count_of(text)
 end
 
 function _M.main(given, names)
-    if #names > 1 then
-        args.fail("top takes only one pattern; quote it: redlock top 'deploy:*'")
-    end
-    local self = { pattern = names[1], every = given["--every"] or EVERY,
+    local self = { pattern = args.pattern(names, "top"), every = given["--every"] or EVERY,
         count = count_of(given["--count"]), json = given["--json"],
         client = config.client(given) }
     self.terminal = not self.json and terminal.is_here()

@@ -15,7 +15,7 @@ local rounds = require "redlock.runtime.rounds"
 local outcomes = require "redlock.lock.outcomes"
 local printable = require("redlock.text.encoding").printable
 
-local setmetatable, type = setmetatable, type
+local setmetatable, tostring, type = setmetatable, tostring, type
 local byte, format, sub = string.byte, string.format, string.sub
 local huge = math.huge
 
@@ -173,7 +173,9 @@ function _M.valid_hold(self, owner)
         return not_held(self)
     end
     if self.client.holds:remaining(hold) <= 0 then
-        return failure(self, "lost")
+        local err = errors.new("lost", self)
+        errors.because(err, self, hold.lost or "expired")
+        return nil, err
     end
     return hold
 end
@@ -384,13 +386,9 @@ function Lock:isValid()
 end
 
 function Lock:check()
-    local hold = current_hold(self)
+    local hold, err = _M.valid_hold(self)
     if not hold then
-        validate.raise(format("redlock: not_held: %s is not held by this owner", self:describe()))
-    end
-    if self.client.holds:remaining(hold) <= 0 then
-        validate.raise(format("redlock: lost: %s: its lease has ended (%s)", self:describe(),
-            hold.lost or "expired"))
+        validate.raise(tostring(err))
     end
     return self
 end

@@ -16,6 +16,7 @@ local rounds = require "redlock.runtime.rounds"
 local script_text = require "redlock.runtime.script_text"
 
 local error, ipairs, max, pcall = error, ipairs, math.max, pcall
+local format, gmatch, match = string.format, string.gmatch, string.match
 
 local _M = {}
 
@@ -133,6 +134,20 @@ function _M.ask_until(client, list, enough)
         error(err, 0)
     end
     return said
+end
+
+--- Counts connections in a CLIENT LIST, or nil: those that fits(line), but `ours` of them.
+-- @return how many; and a text: "2 connections of 1 host use"
+function _M.count_connections(list, fits, ours)
+    local n, hosts, seen = -(ours or 0), 0, {}
+    for line in gmatch(list or "", "[^\n]+") do
+        if fits(line) then
+            local host = match(line, " addr=(%S+):%d+ ") or "?"
+            n, hosts, seen[host] = n + 1, hosts + (seen[host] and 0 or 1), true
+        end
+    end
+    return n, format("%d connection%s of %d host%s use%s", n, n == 1 and "" or "s", hosts,
+        hosts == 1 and "" or "s", n == 1 and "s" or "")
 end
 
 --- Sends a question whose answers nobody waits for.

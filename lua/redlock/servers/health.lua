@@ -130,9 +130,6 @@ end
 -- Findings about rights that leave a server its vote, but not for all that redlock run does.
 local LACKING = { unverified = true, rights = true }
 
--- States of the guard whose `why` is the message, and the verdict.
-local EXPLAINED = { disagrees = "error" }
-
 -- What is wrong with a node: a list of { kind, verdict, message }.
 local function findings_of(client, row, user)
     local list = {}
@@ -149,8 +146,8 @@ local function findings_of(client, row, user)
     if row.ready and row.twin then
         found("twin", "error", "the same server has voted under another address; name each once")
     end
-    if EXPLAINED[row.guard] then
-        found(row.guard, EXPLAINED[row.guard], "%s", row.why)
+    if row.guard == "disagrees" then
+        found("disagrees", "error", "%s", row.why)
     elseif row.guard == "guarded" then
         found("guarded", "error", "no votes%s", quarantine(client.options, row))
     end

@@ -14,7 +14,7 @@ local script_text = require "redlock.runtime.script_text"
 
 local ipairs, tonumber = ipairs, tonumber
 local ceil, max, min = math.ceil, math.max, math.min
-local format, gmatch, gsub, match = string.format, string.gmatch, string.gsub, string.match
+local format, gsub, match = string.format, string.gsub, string.match
 local concat, insert = table.concat, table.insert
 
 local _M = {}
@@ -123,26 +123,21 @@ local function beside(client, rows)
     for i, row in ipairs(rows) do
         asked[#asked + 1] = row.ready and { place = i, clients = true } or nil
     end
+    local function has_voted(line)
+        return match(line, " addr=%S+:%d+ .* name=redlock!")
+    end
     for k, said in ipairs(question.ask_each(client, asked)) do
-        local hosts, count, seen, place = 0, 0, {}, asked[k].place
-        rounds.load().rl_node_get_info(client.core, place - 1, info)
+        local place = asked[k].place
         if said.code then
             return refusal("%s does not show who uses it (%s): allow CLIENT LIST to this user "
                 .. "(+client|list)", client.options.nodes[place].label, said.message or said.code)
         end
-        for line in gmatch(said.data, "[^\n]+") do
-            local host = match(line, " addr=(%S+):%d+ .* name=redlock!")
-            if host then
-                count, hosts = count + 1, hosts + (seen[host] and 0 or 1)
-                seen[host] = true
-            end
-        end
-        count = count - info.named       -- ours
-        if count > 0 then
-            return refusal("%d connection%s of %d host%s use%s these servers: their programs may "
-                .. "hold locks. Wait until the servers vote by themselves (redlock check --wait), "
-                .. "or stop those programs", count, count == 1 and "" or "s", hosts,
-                hosts == 1 and "" or "s", count == 1 and "s" or "")
+        rounds.load().rl_node_get_info(client.core, place - 1, info)
+        local n, text = question.count_connections(said.data, has_voted, info.named)
+        if n > 0 then
+            return refusal("%s these servers: their programs may hold locks. Wait until the "
+                .. "servers vote by themselves (redlock check --wait), or stop those programs",
+                text)
         end
     end
 end

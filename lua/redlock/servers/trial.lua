@@ -127,20 +127,15 @@ function _M.count_strangers(client, asked, found)
     local info = ffi.new "rl_node_info"
     load().rl_node_get_info(client.core, 0, info)
     local list = ffi.string(info.list)
+    local function is_strange(line)
+        local theirs = match(line, " name=redlock[:!](%x%x%x%x%x%x%x%x) ")
+        return theirs and theirs ~= list
+    end
     for k, said in ipairs(question.ask_each(client, asked)) do
-        local n, hosts, seen = 0, 0, {}
-        for line in gmatch(said.data or "", "[^\n]+") do
-            local theirs = match(line, " name=redlock[:!](%x%x%x%x%x%x%x%x) ")
-            if theirs and theirs ~= list then
-                local host = match(line, " addr=(%S+):%d+ ") or "?"
-                n, hosts, seen[host] = n + 1, hosts + (seen[host] and 0 or 1), true
-            end
-        end
+        local n, text = question.count_connections(said.data, is_strange)
         if n > 0 then
-            found(asked[k].place, { kind = "lists", verdict = "warning", message = format("%d "
-                .. "connection%s of %d host%s use%s another list of servers; all clients need the "
-                .. "same", n, n == 1 and "" or "s", hosts, hosts == 1 and "" or "s",
-                n == 1 and "s" or "") })
+            found(asked[k].place, { kind = "lists", verdict = "warning", message = text
+                .. " another list of servers; all clients need the same" })
         end
     end
 end

@@ -74,9 +74,17 @@ function resource.value() end
 -- In the examples `stock` is a resource of the first kind and `token` the token of a hold; `owned`
 -- is one of the second kind.
 
+---What a resource is written under.
+---@alias redlock.Right
+---| integer # the token of a hold
+---| string # a token; of an owned resource its value
+
 ---The methods of both kinds of resources. Their first argument is the hold's token, or for an owned
----resource the claimed value. `tostring` of it is for people: "resource(stock:7)".
+---resource the claimed value. `append` and `delete` run APPEND and DEL on the resource's own key.
+---`tostring` of it is for people: "resource(stock:7)".
 ---@class redlock.AnyResource
+---@field append fun(self, right: redlock.Right, value: string|number): true?, any, integer?  `call`
+---@field delete fun(self, right: redlock.Right): true?, any, integer?  `call` of DEL
 local AnyResource = {}
 
 ---Runs a command, unless the resource has seen a larger token. Not for commands that block.
@@ -131,29 +139,6 @@ function AnyResource:get(right) end
 ---@return any reply  as for `call`
 ---@return integer|nil largest  as for `call`
 function AnyResource:set(right, value, ttl) end
-
----Appends to the resource's own key.
----```lua
----local ok, length = stock:append(token, "more")
----assert(ok and length == 4)
----```
----@param right integer|string  the token; for an owned resource the value
----@param value string|number  the text to append
----@return true|nil ok  as for `call`
----@return any length  the new length in bytes; or as for `call`
----@return integer|nil largest  as for `call`
-function AnyResource:append(right, value) end
-
----Deletes the resource's own key; the mark stays.
----```lua
----local ok, n = stock:delete(token)
----assert(ok and n == 0)                -- there was none
----```
----@param right integer|string  the token; for an owned resource the value
----@return true|nil ok  as for `call`
----@return any n  1, or 0: there was no key; or as for `call`
----@return integer|nil largest  as for `call`
-function AnyResource:delete(right) end
 
 ---Returns the command that `call` sends, as a list of words, for pipelines, MULTI and other
 ---clients. `resource.read` reads its reply.
