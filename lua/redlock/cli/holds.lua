@@ -24,6 +24,7 @@ end
 function Hold:taken(got, at_least)
     local client = self.client
     self.lock = self.lock or got             -- for a semaphore: the permit
+    self.token = self.lock.token and self.lock:token() or nil
     self.lock:onLost(function(_, reason) self.lost = reason end)
     self.max = client.options.max_hold or nil        -- seconds; false: no end
     if at_least and at_least > client_options.longest_lease(client.options) then
@@ -56,30 +57,20 @@ end
 
 -- ---- kinds -----------------------------------------------------------------------
 
--- A plain lock, or one with a token.
-local Lock = setmetatable({}, Hold)
-Lock.__index = Lock
-
-function Lock:taken(got, at_least)
-    local token = self.lock.token and self.lock:token()
-    self.token = token or nil
-    return Hold.taken(self, got, at_least)
-end
-
 local function exclusive(hold, given)
     local name = hold.names[1]
     hold.lock = given["--plain"] and hold.client:getLock(name) or hold.client:getFencedLock(name)
-    return setmetatable(hold, Lock)
+    return setmetatable(hold, Hold)
 end
 
 -- Once per period: acquired, then kept closed for the period, so that nobody holds it.
-local Once = setmetatable({}, Lock)
+local Once = setmetatable({}, Hold)
 Once.__index = Once
 
 function Once:refusal(err)
     self.held = once_per_period.has_run(err.holder) and "%s has started already in this period"
         or nil
-    return Lock.refusal(self, err)
+    return Hold.refusal(self, err)
 end
 
 function Once:begin()
@@ -87,7 +78,7 @@ function Once:begin()
 end
 
 function Once:taken(got)
-    local ok, err = Lock.taken(self, got)
+    local ok, err = Hold.taken(self, got)
     if not ok then
         return nil, err
     end
@@ -126,7 +117,7 @@ end
 local function writer(hold, given)
     hold.lock = hold.client:getReadWriteLock(hold.names[1], { fenced = given["--fenced"] })
         :writeLock()
-    return setmetatable(hold, Lock)
+    return setmetatable(hold, Hold)
 end
 
 local Permit = setmetatable({ held = "all permits of %s are taken" }, Hold)
@@ -134,11 +125,6 @@ Permit.__index = Permit
 
 function Permit:begin(wait)
     return wait and self.semaphore:tryAcquireAsync(wait) or self.semaphore:acquireAsync()
-end
-
-function Permit:taken(got, at_least)
-    self.token = self.semaphore.fenced and got:token() or nil
-    return Hold.taken(self, got, at_least)
 end
 
 local function permit(hold, given)

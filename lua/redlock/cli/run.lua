@@ -149,13 +149,10 @@ local function finish(hold, status, lost, at_least)
         return LOST
     elseif ok or err.code == "not_held" then
         return status
-    elseif err.code == "unknown" and at_least then
-        report.note("it was not confirmed that the lock stays closed for ", at_least, " s: ",
-            report.error(err))
-        return status
     elseif err.code == "unknown" then
-        report.note("the release was not confirmed, the lock may stay closed for its lease: ",
-            report.error(err))
+        report.note(at_least and ("it was not confirmed that the lock stays closed for %g s: ")
+            :format(at_least) or "the release was not confirmed, the lock may stay closed for its "
+            .. "lease: ", report.error(err))
         return status
     end
     report.note(hold.what, " was lost before the command ended: ", report.error(err))

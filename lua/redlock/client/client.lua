@@ -34,7 +34,6 @@ local plain_lock = require "redlock.kinds.plain_lock"
 local primitive = require "redlock.kinds.primitive"
 local changes = require "redlock.runtime.changes"
 local rounds = require "redlock.runtime.rounds"
-local sequencer = require "redlock.kinds.sequencer"
 local transfer = require "redlock.kinds.transfer"
 local trial = require "redlock.servers.trial"
 local using = require "redlock.client.using"
@@ -260,7 +259,7 @@ function methods:holder(name)
     return lock.new(self, plain_lock, name):holder()
 end
 
-methods.using = using.using
+methods.using, methods.checkSequencer = using.using, fenced_lock.check_sequencer
 
 function methods:import(text, opts)
     opts = validate.options("options", opts, IMPORT)
@@ -268,21 +267,12 @@ function methods:import(text, opts)
         validate.bad("transfer", "what lock:export() returned is needed, not " .. type(text))
     end
     local prim = opts.primitive
-    local prims = prim == nil and family.kinds() or { [check_primitive(prim).name] = prim }
+    local prims = prim == nil and family.kinds or { [check_primitive(prim).name] = prim }
     return transfer.import(self, prims, text, { owner = opts.owner })
 end
 
 function lock.methods:export()
     return transfer.export(self)
-end
-
-function methods:checkSequencer(text)
-    local seq, later = sequencer.parse(text)
-    if not seq or lock.is_reserved(self, seq.name) then
-        return nil, errors.new("config", later and "a sequencer of another version of the library"
-            or "a text that lock:sequencer() did not make")
-    end
-    return fenced_lock.is_current(lock.new(self, fenced_lock, seq.name), seq.token)
 end
 
 function methods:releaseAll()

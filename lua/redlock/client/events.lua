@@ -209,7 +209,7 @@ local function emit_renewed(self, from, to)
     local count, names, named = 0, {}, {}
     for k = to, from, -1 do
         local key = changes.renewed_as(self.client, k)
-        local hold = key and self.client.holds:known_as(key)
+        local hold = key and self.client.holds.live[key]
         if not key then          -- the core no longer knows whose
             count = count + k - from + 1
             break

@@ -291,7 +291,7 @@ end
 --- Whether onLost() was called for something that is held.
 function Box:is_listened_to()
     for client in pairs(self.clients) do
-        if client.holds:listened() then
+        if client.holds.listeners > 0 then
             return true
         end
     end
@@ -318,15 +318,6 @@ function Box:is_waited_for(seconds)
         end
     end
     return false
-end
-
---- Makes the running coroutine a future's, until end_task().
-function Box:begin_task(future)
-    self.tasks[running()] = future
-end
-
-function Box:end_task()
-    self.tasks[running()] = nil
 end
 
 --- Ends the wait of a task with an error. (A task that runs or is about to run finds that it is

@@ -23,7 +23,8 @@ local plain = require "redlock.host.plain"
 local validate = require "redlock.runtime.validate"
 
 local assert, ipairs, pairs, pcall = assert, ipairs, pairs, pcall
-local huge, create, resume = math.huge, coroutine.create, coroutine.resume
+local huge = math.huge
+local create, resume, running = coroutine.create, coroutine.resume, coroutine.running
 
 local _M = {}
 
@@ -85,9 +86,10 @@ local function add_futures(host, box)
                 return
             end
             future.begun = true
-            box:begin_task(future)
+            local co = running()
+            box.tasks[co] = future
             body()
-            box:end_task()
+            box.tasks[co] = nil
         end)
         if not can_spawn then
             errors.rethrow_interrupt(why)

@@ -17,14 +17,11 @@ local ipairs = ipairs
 
 local _M = {}
 
---- @return the primitives whose holds can be exported, by name
-function _M.kinds()
-    local kinds = {}
-    for _, prim in ipairs { plain_lock, fenced_lock, fair_lock, read_write_lock.reading,
-        read_write_lock.writing, fenced_write_lock, multi_lock.primitive, semaphore.permit } do
-        kinds[prim.name] = prim
-    end
-    return kinds
+--- The primitives whose holds can be exported, by name.
+_M.kinds = {}
+for _, prim in ipairs { plain_lock, fenced_lock, fair_lock, read_write_lock.reading,
+    read_write_lock.writing, fenced_write_lock, multi_lock.primitive, semaphore.permit } do
+    _M.kinds[prim.name] = prim
 end
 
 --- The methods: types/client.lua documents them.

@@ -7,17 +7,23 @@
 
 local answers = require "redlock.runtime.answers"
 local asking = require "redlock.lock.asking"
+local encoding = require "redlock.text.encoding"
+local errors = require "redlock.runtime.errors"
 local floors = require "redlock.servers.floors"
-local hash = require("redlock.text.encoding").hash
+local limits = require "redlock.runtime.limits"
 local lock = require "redlock.lock.lock"
-local majority = require("redlock.runtime.limits").majority
 local plain_lock = require "redlock.kinds.plain_lock"
 local primitive = require "redlock.kinds.primitive"
 local rounds = require "redlock.runtime.rounds"
 local script = require("redlock.runtime.script_text").own
-local sequencer = require "redlock.kinds.sequencer"
+local validate = require "redlock.runtime.validate"
 
-local format = string.format
+local tonumber, type = tonumber, type
+local format, match = string.format, string.match
+
+-- In sequencers, which are as in Chubby, names stay as they are, except for characters that a URL
+-- or a log line would not keep.
+local KEPT, DIGITS = "%w._:/-", "%%%02x"
 
 local function keys(client, name)
     local key = client.options.prefix .. name
@@ -25,7 +31,7 @@ local function keys(client, name)
 end
 
 local function bucket_of(view)
-    return format("%d", hash(view.client.options.prefix .. view.name) % floors.BUCKETS)
+    return format("%d", encoding.hash(view.client.options.prefix .. view.name) % floors.BUCKETS)
 end
 
 local function args(view)
@@ -44,7 +50,8 @@ function methods:sequencer()
     if not token then
         return nil, err
     end
-    return sequencer.format { name = self.name, mode = "exclusive", token = token }
+    return encoding.add_checksum(format("fence;%s;exclusive;%.0f",
+        encoding.escape(self.name, KEPT, DIGITS), token), ";")
 end
 
 local fenced = primitive.new {
@@ -69,17 +76,35 @@ local fenced = primitive.new {
     methods = methods,
 }
 
---- Asks the servers whether a hold is current: the lock is held, and none counted past the hold's
--- token.
--- @return whether a majority says so; or nil and an error, such as no_quorum when the servers
---   that did not answer would decide
-function fenced.is_current(view, token)
+-- @return the name and the token in a sequencer; nil: it is none
+local function parse(text)
+    local name, token = match(encoding.strip_checksum(text, ";") or "",
+        "^fence;([^;]+);%l+;(%d+)$")
+    name = name and encoding.unescape(name)
+    if name and #name <= limits.MAX_NAME then
+        return name, tonumber(token)
+    end
+end
+
+--- Whether a majority of the servers says that the lock is held, and that none counted past the
+-- token. See Client:checkSequencer.
+function fenced.check_sequencer(client, text)
+    if type(text) ~= "string" then
+        validate.bad("sequencer", "a string is needed, not " .. type(text))
+    end
+    local name, token = parse(text)
+    if not name or lock.is_reserved(client, name) then       -- later formats: fence2, fence3
+        return nil, errors.new("config", not name and match(text, "^fence%d+;")
+            and "a sequencer of another version of the library"
+            or "a text that lock:sequencer() did not make")
+    end
+    local view = lock.new(client, fenced, name)
     local said, err = asking.ask(view, "current", { format("%.0f", token),
-        view.client.guarded and "1" or "" })
+        client.guarded and "1" or "" })
     if not said then
         return nil, err
     end
-    local current = majority(said, view.client.size, answers.says_yes)
+    local current = limits.majority(said, client.size, answers.says_yes)
     if current == nil then
         return lock.failure(view, "no_quorum")
     end

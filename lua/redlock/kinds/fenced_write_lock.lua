@@ -9,7 +9,6 @@ local fenced_lock = require "redlock.kinds.fenced_lock"
 local lock = require "redlock.lock.lock"
 local primitive = require "redlock.kinds.primitive"
 local read_write_lock = require "redlock.kinds.read_write_lock"
-local question = require "redlock.runtime.question"
 local script = require("redlock.runtime.script_text").own
 local validate = require "redlock.runtime.validate"
 
@@ -41,10 +40,7 @@ local fenced = primitive.new {
     },
     keys = fenced_lock.keys,
     args = args,
-    gave_up = function(view)
-        question.say(view.client, { primitive = view.primitive, script = "open",
-            keys = writing.keys(view.client, view.name) })
-    end,
+    gave_up = writing.gave_up,
     methods = fenced_lock.methods,
 }
 

@@ -55,12 +55,8 @@ local latch_primitive = primitive.new {
 }
 _M.primitive = latch_primitive
 
--- ARGV of arrive.lua.
--- @param self   a latch: client, name, ttl
--- @param id     of the latch; "": whichever exists
--- @param known  the last arrival already known; "-": list none
--- @param count  of the latch if the script may create it; else 0
--- @param ...    arrivals
+-- ARGV of arrive.lua, for a latch. id: "": whichever exists; known: the last arrival already known;
+-- "-": list none; count: of the latch if the script may create it; else 0; ...: arrivals.
 local function args_of(self, id, known, count, ...)
     return { id, format("%d", rounds.to_ms(self.ttl)), channel(self.client, self.name), known,
         format("%d", count), ... }

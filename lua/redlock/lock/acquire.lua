@@ -208,7 +208,9 @@ local function leave(call)
     end
     if call.waits then
         waking.finish(call)
-        turn.leave(call)
+    end
+    if call.alone then
+        call.alone:leave()
     end
     local place = call.place
     if place and place.offer then        -- too late: offered to the next one

@@ -272,11 +272,6 @@ function Holds:held_for(id)
     return held and self.client.now() - (hold.run or hold.since) or 0
 end
 
---- The hold that the core calls `key`, if it is not known to be lost; or nil.
-function Holds:known_as(key)
-    return self.live[key] or nil
-end
-
 --- Whether there are holds, perhaps without an owner: an owner may be collected long before them.
 function Holds:any()
     local key, hold = next(self.live)
@@ -284,10 +279,6 @@ function Holds:any()
         key, hold = next(self.live, key)
     end
     return key ~= nil
-end
-
-function Holds:listened()
-    return self.listeners > 0
 end
 
 --- Gives back what is held, in a finalizer (so without pairs(): see Box:note_end).

@@ -90,13 +90,6 @@ function _M.begin_waiting(call)
     return nil
 end
 
---- Ends the wait of a call without a place.
-function _M.leave(call)
-    if call.alone then
-        call.alone:leave()
-    end
-end
-
 -- For how many seconds at least another owner of this process keeps the lock.
 local function left_here(lock)
     return lock.primitive.shared and 0 or lock.client.holds:left_here(lock.id)

@@ -15,10 +15,8 @@ local function places(names, from)
     return of, from + #names
 end
 
--- @param first  the least bound, in seconds
--- @param count  of bounds, each twice the one before
--- @param unit   of its sum, in seconds
--- @param from   its first place
+-- count bounds from `first` seconds on, each twice the one before; unit: of its sum, in seconds;
+-- from: its first place.
 local function histogram(first, count, unit, from)
     return { first = first, count = count, unit = unit, from = from, sum = from + count + 1 },
         from + count + 2

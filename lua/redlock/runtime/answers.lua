@@ -37,13 +37,6 @@ function _M.of(client, round)
     return answers
 end
 
---- Like of(), and frees the round.
-function _M.take(client, round)
-    local answers = _M.of(client, round)
-    C.rl_round_free(round)
-    return answers
-end
-
 --- @return true: the answer is yes; else nil, as for limits.majority()
 function _M.says_yes(answer)
     return answer.vote > 0 or nil

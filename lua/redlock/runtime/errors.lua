@@ -83,10 +83,8 @@ local function sentence(code, subject, nodes, reason)
     return text .. ": " .. concat(said, "; ")
 end
 
---- @param code     one of redlock.Code
--- @param subject  what the error is about: a string, or an object with describe()
--- @param nodes    a row for each server (redlock.NodeAnswer), or nil
--- @return an error object
+--- An error with a code, about a subject: a string, or an object with describe(). nodes: a row for
+-- each server (redlock.NodeAnswer), or nil.
 function _M.new(code, subject, nodes)
     return setmetatable({ code = code, message = sentence(code, subject, nodes), nodes = nodes },
         Error)

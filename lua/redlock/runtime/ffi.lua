@@ -14,9 +14,8 @@ local _M = {}
 
 local C
 
---- Loads the core at first use.
--- @return the FFI namespace of the core
--- Raises when the library is missing or was built for another ABI.
+--- @return the FFI namespace of the core, loaded at first use. Raises when the library is missing
+--   or was built for another ABI
 function _M.load()
     if C then
         return C

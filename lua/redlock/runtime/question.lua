@@ -58,7 +58,9 @@ function _M.answers(client, q, round)
     elseif not granted then
         return nil, answers.failure(client, q.subject, round)
     end
-    return answers.take(client, round)
+    local said = answers.of(client, round)
+    rounds.free(round)
+    return said
 end
 
 --- Sends a question, and waits.

@@ -65,9 +65,8 @@ end
 
 -- ---- waiting for a round ------------------------------------------------------------
 
--- Frees what a waiter held when its wait ends early (for example, when it is killed).
--- @param handle  the lease of an attempt, or nil
--- @param op      an object whose op:abandon() is called too, or nil
+-- Frees what a waiter held when its wait ends early (for example, when it is killed): the round,
+-- the lease of an attempt, or nil, and by op:abandon() what else there is, or nil.
 local function abandon(round, handle, op)
     C.rl_round_free(round)
     if handle ~= nil then
@@ -82,8 +81,7 @@ end
 _M.GIVEN_UP = "redlock: a wait was given up, as the event loop was blocked for too long"
 
 -- Waits for a round; nil: it could not start. If the wait raises (Ctrl-C, a cancelled future),
--- frees the round and, of an attempt, the lease.
--- @param lease_out  of an attempt, or nil
+-- frees the round and, of an attempt, the lease in lease_out (or nil).
 -- @return whether the round was granted; the caller keeps the round
 local function wait(client, round, lease_out, op)
     if round == nil then

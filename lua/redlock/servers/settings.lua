@@ -134,10 +134,8 @@ local function override(opts, given)
     end
 end
 
---- Reads the settings.
--- @param given   options that win over what is read, or nil
--- @param path    of the file; nil: REDLOCK_CONFIG, or the first of the usual ones that exists
--- @param origin  says where given.nodes come from
+--- Reads the settings from a file (nil: REDLOCK_CONFIG, or the first of the usual ones that exists)
+-- and the environment. Given options, or nil, win; origin says where given.nodes come from.
 -- @return the options for redlock.new; and { source: says where they come from; path: of the file,
 --   or nil; secret: whether a password is in it }
 function _M.read(given, path, origin)

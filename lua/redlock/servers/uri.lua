@@ -107,9 +107,8 @@ local function check_string(what, value)
 end
 
 --- Where the password comes from: at most one of the fields password (a string or a function),
--- password_file and password_env, which becomes a password.
--- @param what    put before the fields' names in errors
--- @param fields  a table with them, which is changed
+-- password_file and password_env, which becomes a password. `what` is put before their names in
+-- errors.
 function _M.password(what, fields)
     local source
     for _, field in ipairs { "password", "password_file", "password_env" } do

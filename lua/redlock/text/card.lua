@@ -45,8 +45,7 @@ end
 
 local usual
 
---- The label of a client.
--- @param given  the option: true: host, process id, program; a text; false: none
+--- The label of a client, by its option: true: host, process id, program; a text; false: none.
 -- @return a text, in which the core replaces "%p" with the process id; or false
 function _M.label(given)
     if given == true then
@@ -61,8 +60,7 @@ function _M.with_job(label, job)
     return label and job and clean(label .. ": " .. job) or label
 end
 
---- Reads a card.
--- @param text  what follows the digits of a value on a server
+--- Reads a card: what follows the digits of a value on a server.
 -- @return { label, since = seconds since 1970, by the holder's clock }; nil: not a card
 function _M.read(text)
     local since, label = match(text, "^ (%x+) (.*)$")
