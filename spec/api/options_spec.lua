@@ -29,9 +29,9 @@ describe("options", function()
         refused({ nodes = { "redis://h", "redis://h:6379" } }, "nodes%[2%].*nodes%[1%] already")
         refused({ nodes = { "redis://h", 7 } }, "nodes%[2%]")
         -- A node that is not counted would make a majority smaller than it is for others.
-        refused({ nodes = { "redis://a", nil, "redis://c" } }, "without gaps.*nodes%[3%]")
-        refused({ nodes = { "redis://a", b = "redis://b" } }, "without gaps.*nodes%[b%]")
-        refused({ nodes = { "redis://a", [0] = "redis://b" } }, "without gaps.*nodes%[0%]")
+        refused({ nodes = { "redis://a", nil, "redis://c" } }, "without gaps.*'3'")
+        refused({ nodes = { "redis://a", b = "redis://b" } }, "without gaps.*'b'")
+        refused({ nodes = { "redis://a", [0] = "redis://b" } }, "without gaps.*'0'")
         refused({ nodes = { host = "a", port = 1 } }, "without gaps")
         local many = {}
         for i = 1, 33 do

@@ -9,11 +9,6 @@ local duration, printable = encoding.duration, encoding.printable
 
 local _M = {}
 
---- A raised error without its position.
-function _M.text_of(err)
-    return (tostring(err):gsub("^.-redlock: ", ""))
-end
-
 --- A number with a noun: "1 lock", "2 locks".
 function _M.count(n, what)
     return ("%d %s%s"):format(n, what, n == 1 and "" or "s")

@@ -271,7 +271,7 @@ function _M.main(given, names)
     end
     self.client:close()
     if not ok and err ~= QUIT then
-        report.note(report.text_of(err))
+        report.note((tostring(err):gsub("^.-redlock: ", "")))
         return FAILED
     end
     return self.signo and 128 + self.signo or 0

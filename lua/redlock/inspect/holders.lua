@@ -15,27 +15,19 @@ local max, huge, sort = math.max, math.huge, table.sort
 
 local _M = {}
 
-local function longest_first(a, b)
-    return a > b
-end
-
-local function who_of(one)
-    return one.who
-end
-
 --- What n servers say: for each that answered, { who = whose key it has, or nil; left = seconds
 -- that it keeps it, huge for a key without an end }.
 -- @return true, the holder, and the seconds until the lock opens by itself; false: nobody has a
 --   majority; nil: with the servers that did not answer somebody may
 function _M.view(said, n)
-    local whose, left = limits.majority(said, n, who_of), {}
+    local whose, left = limits.majority(said, n, function(one) return one.who end), {}
     if not whose then
         return whose
     end
     for i = 1, #said do
         left[#left + 1] = said[i].who == whose and said[i].left or nil
     end
-    sort(left, longest_first)
+    sort(left, function(a, b) return a > b end)
     return true, whose, left[limits.quorum(n)]      -- the majority ends with the q-th longest
 end
 

@@ -194,9 +194,7 @@ function methods:countDown(who)
     end
 end
 
-function methods:getCount()
-    return look(self)
-end
+methods.getCount = look
 
 -- @return true: it is open, at `ends` at the latest; or nil and an error
 local function wait_until(subscription, self, ends)

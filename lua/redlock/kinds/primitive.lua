@@ -13,6 +13,7 @@ local script_text = require "redlock.runtime.script_text"
 local pairs, pcall, ipairs = pairs, pcall, ipairs
 local setmetatable, getmetatable, type = setmetatable, getmetatable, type
 local format, gsub, match = string.format, string.gsub, string.match
+local strings = validate.strings
 
 local _M = {}
 
@@ -112,10 +113,10 @@ local function default_args()
     return NOTHING
 end
 
--- A user's function whose results are checked, as C gets them.
-local function checked(what, fn, most)
+-- A user's function whose result is checked: by validate.strings, or validate.name.
+local function checked(check, what, fn, most)
     return function(...)
-        return validate.strings(what, fn(...), most)
+        return check(what, fn(...), most)
     end
 end
 
@@ -143,13 +144,6 @@ end
 
 local function as_it_is(_, text)
     return text
-end
-
--- Like checked(), for a function that returns one name.
-local function named(what, fn)
-    return function(...)
-        return validate.name(what, fn(...), MAX_CHANNEL)
-    end
 end
 
 -- read: script_in(); for the library's own primitives as_it_is(), as specs compile those.
@@ -236,9 +230,12 @@ function _M.define(def)
     if names[self.name] then
         validate.bad("primitive.name", "'" .. self.name .. "' is a lock of the library's own")
     end
-    self.keys = def.keys and checked("primitive.keys()", def.keys, limits.MAX_KEYS) or self.keys
-    self.args = def.args and checked("primitive.args()", def.args, limits.MAX_ARGS) or self.args
-    self.channel = def.channel and named("primitive.channel()", def.channel)
+    self.keys = def.keys and checked(strings, "primitive.keys()", def.keys, limits.MAX_KEYS)
+        or self.keys
+    self.args = def.args and checked(strings, "primitive.args()", def.args, limits.MAX_ARGS)
+        or self.args
+    self.channel = def.channel
+        and checked(validate.name, "primitive.channel()", def.channel, MAX_CHANNEL)
     self.waits = self.waits or def.args ~= nil or def.channel ~= nil
     return self
 end

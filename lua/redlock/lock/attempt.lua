@@ -68,11 +68,6 @@ local function request_of(call)
         seconds_of(call), max(call.ends - call.now, 0)
 end
 
--- @return as rounds.acquire
-local function ask(call)
-    return rounds.acquire(call, request_of(call))
-end
-
 --- Begins an attempt for a future.
 -- @return the round, or nil
 function _M.begin(call)
@@ -94,7 +89,7 @@ end
 -- Asks for a lock; once more if servers had to learn first which fencing tokens they counted.
 -- @return as rounds.acquire
 local function ask_taught(call)
-    local handle, round = ask(call)
+    local handle, round = rounds.acquire(call, request_of(call))
     if handle or not rounds.is_unseeded(round) then
         return handle, round
     end
@@ -103,7 +98,7 @@ local function ask_taught(call)
         return nil, round
     end
     rounds.free(round)
-    return ask(call)
+    return rounds.acquire(call, request_of(call))
 end
 
 --- Removes the round of the failed attempt from a call.

@@ -91,12 +91,6 @@ local function denial(answer)
     return answer.vote < 0 and "held" or answer.vote == 0 and "expired" or nil
 end
 
--- The error, by its answers, of a settle that no majority confirmed.
-local function failure(lock, list)
-    local code = majority(list, lock.client.size, denial)
-    return errors.new(code or code == nil and "unknown" or "expired", lock)
-end
-
 -- The question that gives the keys of a hold an end of their own, `seconds` from now. keep: whether
 -- the hold continues; else it has ended, once the primitive's functions have returned, which may
 -- raise.
@@ -127,7 +121,8 @@ local function confirm(lock, q)
     elseif answers.yes(said) >= lock.client.quorum then
         return true
     end
-    return nil, failure(lock, said)
+    local code = majority(said, lock.client.size, denial)
+    return nil, errors.new(code or code == nil and "unknown" or "expired", lock)
 end
 
 --- Ends a hold and leaves its keys for `seconds`, and waits for nothing.

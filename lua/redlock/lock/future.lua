@@ -9,10 +9,9 @@ local validate = require "redlock.runtime.validate"
 local rounds = require "redlock.runtime.rounds"
 
 local pcall, error, select, unpack = pcall, error, select, unpack
-local tostring, ipairs, pairs, type = tostring, ipairs, pairs, type
+local ipairs, pairs, type = ipairs, pairs, type
 local getmetatable, rawget, setmetatable = getmetatable, rawget, setmetatable
 local huge, max, min = math.huge, math.max, math.min
-local each = pairs            -- for finalizers: see finalizers.lua
 
 local _M = {}
 
@@ -194,18 +193,7 @@ end
 validate.methods(Future, "future", methods)
 
 local function check_list(list)
-    if type(list) ~= "table" or is_future(list) then
-        validate.bad("list", "a list of futures is needed")
-    end
-    local n = 0
-    for key in each(list) do
-        if type(key) ~= "number" or key % 1 ~= 0 or key < 1 then
-            validate.bad("list", ("a list of futures is needed; it has a key '%s'"):format(
-                tostring(key)))
-        end
-        n = n + 1
-    end
-    for i = 1, n do              -- if there is a gap, one of these is nil
+    for i = 1, validate.list("list", not is_future(list) and list, "a list of futures") do
         if not is_future(list[i]) then
             validate.bad(("list[%d]"):format(i), "a future is needed, not " .. type(list[i]))
         end

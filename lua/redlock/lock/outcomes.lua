@@ -12,20 +12,19 @@ function _M.acquired(client, name, began, got)
     end
 end
 
-function _M.failed(client, name, code)
-    client.counters.failed = client.counters.failed + 1
-    if client.meter then
-        client.meter:failed(name, code)
+-- A function that counts calls or holds of a name; detail: a code, a reason, or nil.
+local function counting(word)
+    return function(client, name, detail)
+        local counters, meter = client.counters, client.meter
+        counters[word] = counters[word] + 1
+        if meter then
+            meter[word](meter, name, detail)
+        end
     end
 end
 
---- Counts a call that did not get it at the first attempt.
-function _M.contended(client, name)
-    client.counters.contended = client.counters.contended + 1
-    if client.meter then
-        client.meter:contended(name)
-    end
-end
+_M.failed, _M.lost = counting "failed", counting "lost"
+_M.contended = counting "contended"      -- that did not get it at the first attempt
 
 --- Counts the release of a hold, which its owner had until hold.seen, and emits the event. err: of
 -- the release, or nil.
@@ -43,13 +42,6 @@ function _M.released(client, hold, err)
         client.events:emit { type = "released", name = hold.name,
             held = hold.seen - hold.since, code = err and err.code or nil,
             traceparent = hold.traceparent }
-    end
-end
-
-function _M.lost(client, name, reason)
-    client.counters.lost = client.counters.lost + 1
-    if client.meter then
-        client.meter:lost(name, reason)
     end
 end
 

@@ -139,6 +139,21 @@ function _M.traceparent(what, value)
     return value
 end
 
+--- A list without gaps, in which a name or a gap would make it silently shorter.
+-- @return how many elements it has
+function _M.list(what, value, words)
+    local n = 0
+    for _ in each(type(value) == "table" and value or bad(what, words .. " is needed")) do
+        n = n + 1
+    end
+    for key in each(value) do
+        if type(key) ~= "number" or key % 1 ~= 0 or key < 1 or key > n then
+            bad(what, format("%s without gaps is needed; it has a key '%s'", words, tostring(key)))
+        end
+    end
+    return n
+end
+
 function _M.strings(what, value, most)
     if type(value) ~= "table" or #value > most then
         bad(what, format("a list of at most %d strings is needed, not %s", most,

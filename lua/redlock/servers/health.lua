@@ -31,10 +31,6 @@ end
 
 -- ---- one node --------------------------------------------------------------------
 
-local function persistence_of(info)
-    return info.aof ~= 0 and "aof" or info.rdb ~= 0 and "rdb" or "none seen"
-end
-
 -- Reads one node's row, without a verdict. since: as for rows().
 local function read(client, i, info, since)
     local C = rounds.load()
@@ -74,7 +70,7 @@ local function read(client, i, info, since)
         row.version, row.run_id = ffi_string(info.version), ffi_string(info.run_id)
         row.role = ROLES[tonumber(info.role)] or "unknown"
         row.uptime = tonumber(info.uptime_s)
-        row.persistence = persistence_of(info)
+        row.persistence = info.aof ~= 0 and "aof" or info.rdb ~= 0 and "rdb" or "none seen"
         row.maxmemory = tonumber(info.maxmemory)
         row.eviction = ffi_string(info.policy)
     end

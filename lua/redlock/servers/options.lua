@@ -6,10 +6,9 @@ local uri = require "redlock.servers.uri"
 local validate = require "redlock.runtime.validate"
 
 local MAX_NODES, DAY, quorum = limits.MAX_NODES, limits.DAY, limits.quorum
-local type, ipairs, pairs, tostring = type, ipairs, pairs, tostring
+local type, ipairs, pairs = type, ipairs, pairs
 local format = string.format
 local bad = validate.bad
-local each = pairs            -- for finalizers: see finalizers.lua
 
 local _M = {}
 
@@ -250,25 +249,6 @@ local function check_values(o, given)
     end
 end
 
--- A gap or a name in the list would silently make N, and with it the majority, smaller.
-local function check_list(nodes)
-    local n = 0
-    for _ in each(nodes) do
-        n = n + 1
-    end
-    for key in each(nodes) do
-        if type(key) ~= "number" or key % 1 ~= 0 or key < 1 or key > n then
-            bad("option nodes", format("a list without gaps is needed; nodes[%s] is not part of it",
-                tostring(key)))
-        end
-    end
-    if n == 0 then
-        bad("option nodes", "a list of one or more server addresses is needed")
-    elseif n > MAX_NODES then
-        bad("option nodes", format("%d servers are too many; at most %d", n, MAX_NODES))
-    end
-end
-
 -- The user and password of nodes without a password of their own.
 local function shared_password(o)
     local shared = {}
@@ -295,7 +275,12 @@ local function check_nodes(nodes, shared)
     elseif type(nodes) ~= "table" then
         bad("option nodes", "a list of one or more server addresses is needed; " .. COMMAND)
     end
-    check_list(nodes)
+    local count = validate.list("option nodes", nodes, "a list of server addresses")
+    if count == 0 then
+        bad("option nodes", "a list of one or more server addresses is needed")
+    elseif count > MAX_NODES then
+        bad("option nodes", format("%d servers are too many; at most %d", count, MAX_NODES))
+    end
     local list, seen = {}, {}
     for i, node in ipairs(nodes) do
         local n = uri.node(node, format("nodes[%d]", i), shared)

@@ -28,13 +28,9 @@ local function variable(name)
     return value ~= "" and value or nil
 end
 
-local function folder()
-    local home = variable "HOME"
-    return variable "XDG_CONFIG_HOME" or home and home .. "/.config"
-end
-
 local function find()
-    local own = folder()
+    local home = variable "HOME"
+    local own = variable "XDG_CONFIG_HOME" or home and home .. "/.config"
     for _, path in each { own and own .. "/redlock.conf", "/etc/redlock.conf" } do
         local file = open(path)
         if file then
@@ -139,11 +135,7 @@ end
 -- @return the options for redlock.new; and { source: says where they come from; path: of the file,
 --   or nil; secret: whether a password is in it }
 function _M.read(given, path, origin)
-    if given == nil then
-        given = {}
-    elseif type(given) ~= "table" then
-        validate.bad("options", "a table is needed, not " .. type(given))
-    end
+    given = validate.options("options", given, given)
     path = path or variable "REDLOCK_CONFIG" or find()
     local opts = path and read_file(path) or {}
     local from = { path = path, secret = opts.password and true or has_password(opts.nodes) }

@@ -15,7 +15,7 @@ local SECURE = { rediss = true, valkeys = true }
 local FIELDS = { host = true, port = true, path = true, user = true, password = true, db = true,
     password_file = true, password_env = true, tls = true, server_name = true }
 local DEFAULT_PORT = 6379
-local MAX_DB = 65535
+local MAX_DB, MAX_TEXT = 65535, 4096
 
 local function unescape(s)
     return s and encoding.unescape(s)
@@ -100,10 +100,8 @@ local function parse(uri, what)
     bad(what, "unknown scheme '" .. scheme .. "'; use redis, rediss (TLS), valkey or unix")
 end
 
-local function check_string(what, value)
-    if value ~= nil and (type(value) ~= "string" or find(value, "%z")) then
-        bad(what, "a string without NUL bytes is needed")
-    end
+local function check_text(what, value)
+    return value ~= nil and validate.text(what, value, MAX_TEXT)
 end
 
 --- Where the password comes from: at most one of the fields password (a string or a function),
@@ -118,20 +116,17 @@ function _M.password(what, fields)
         elseif value ~= nil then
             source = field
             if not (field == "password" and type(value) == "function") then
-                check_string(what .. field, value)
+                check_text(what .. field, value)
             end
         end
     end
     if fields.password_env then
         fields.password = os.getenv(fields.password_env)
-        if not fields.password then
+        if not fields.password or fields.password == "" then
             bad(what .. "password_env", "there is no environment variable "
-                .. fields.password_env)
+                .. fields.password_env .. ", or it is empty")
         end
         fields.password_env = nil
-    end
-    if fields.password == "" or fields.password_file == "" then
-        bad(what .. source, "must not be empty")
     end
     return source ~= nil
 end
@@ -157,7 +152,7 @@ local function check_tls(what, n)
             .. "build again")
     end
     local name = n.tls and (n.server_name or n.host)
-    if name and (name == "" or #name > 255 or find(name, "^%.") or find(name, "[%c%s]")) then
+    if name and (#name > 255 or find(name, "^%.") or find(name, "[%c%s]")) then
         bad(what .. (n.server_name and ".server_name" or ".host"), "the name in the server's "
             .. "certificate has 1 to 255 bytes, does not begin with a dot, and has no spaces")
     end
@@ -184,14 +179,14 @@ function _M.node(node, what, shared)
         bad(what, "a URI or a table is needed, not " .. type(node))
     end
     for _, field in ipairs { "host", "path", "user", "server_name" } do
-        check_string(what .. "." .. field, n[field])
+        check_text(what .. "." .. field, n[field])
     end
     if not _M.password(what .. ".", n) and shared then
         n.user = n.user or shared.user
         n.password, n.password_file = shared.password, shared.password_file
     end
     check_tls(what, n)
-    if (n.host == nil) == (n.path == nil) or n.host == "" then
+    if (n.host == nil) == (n.path == nil) then
         bad(what, "either host or path is needed")
     end
     if n.path and n.port ~= nil then
