@@ -154,26 +154,23 @@ end
 
 -- All that the core is opened with, as a string: clients with equal strings share one core.
 local function share_key(self)
-    local o, parts = self.options, {}
-    local function add(prefix, t)
-        local names = {}
-        for name, value in pairs(t) do
-            if type(value) ~= "table" and type(value) ~= "function" and name ~= "on_event"
-                and name ~= "label" then
-                names[#names + 1] = name
-            end
+    local all, parts = {}, {}
+    for name, value in pairs(self.options) do
+        all[name] = value
+    end
+    all.on_event, all.label = nil, nil
+    for i, node in ipairs(self.options.nodes) do
+        for name, value in pairs(node) do
+            all[i .. "." .. name] = value
         end
-        table.sort(names)
-        for _, name in ipairs(names) do
-            parts[#parts + 1] = ("%s%s=%q"):format(prefix, name, tostring(t[name]))
+        all[i .. ".password"], all[i .. ".user"] = self.credentials:of(i)
+    end
+    for name, value in pairs(all) do
+        if type(value) ~= "table" and type(value) ~= "function" then
+            parts[#parts + 1] = ("%s=%q"):format(name, tostring(value))
         end
     end
-    add("", o)
-    for i, node in ipairs(o.nodes) do
-        add(i .. ".", node)
-        local password, user = self.credentials:of(i)
-        add(i .. ".", { password = password, user = user })
-    end
+    table.sort(parts)
     return table.concat(parts, "\n")
 end
 

@@ -31,28 +31,13 @@ function _M.view(said, n)
     return true, whose, left[limits.quorum(n)]      -- the majority ends with the q-th longest
 end
 
--- The vote of a server that sees a holder, and the digits before the card in its answer.
-local REFUSED, REFUSED_DIGITS = 0, 20
-local SEEN, SEEN_DIGITS = 1, 40
-local TAKEN = -1             -- of an import: as many digits as in a refusal
+-- The votes of a server that sees a holder: in a refusal, in a peek, and in an import; and the
+-- digits before the card in these answers.
+local REFUSED, SEEN, TAKEN = 0, 1, -1
+local DIGITS = { [REFUSED] = 20, [SEEN] = 40, [TAKEN] = 20 }
 
 local SPLIT = "no majority of the servers names one holder"
 local NAMELESS = "by a program that does not say who it is"
-
--- @return as _M.view(), by votes `vote`; and whether any server knows its holder
-local function view(client, list, vote)
-    local said, any = {}, false
-    for i = 1, #list do
-        local answer = list[i]
-        local who = answer.vote == vote and card.who(answer.data) or nil
-        any = any or who ~= nil
-        if answer.vote >= 0 or vote == TAKEN then    -- negative else: an impossible state
-            said[#said + 1] = { who = who, left = answer.info < 0 and huge or answer.info / 1000 }
-        end
-    end
-    local held, who, left = _M.view(said, client.size)
-    return held, who, left, any
-end
 
 local function holder_of(who, digits, left)
     local holder = card.behind(who, digits) or {}
@@ -60,15 +45,29 @@ local function holder_of(who, digits, left)
     return holder
 end
 
--- Who the servers said holds the lock when they refused a call's last attempt.
--- @return the holder, or nil; and why nobody is named; nil: no server knows, as for readers
+-- @return the holder, by the answers with this vote; false, nil: as view(); and why nobody is
+--   named; nil: no server knows, as for readers
+local function found(client, list, vote)
+    local said, why = {}, nil
+    for i = 1, #list do
+        local answer = list[i]
+        local who = answer.vote == vote and card.who(answer.data) or nil
+        why = why or who and SPLIT
+        if answer.vote >= 0 or vote == TAKEN then    -- negative else: an impossible state
+            said[#said + 1] = { who = who, left = answer.info < 0 and huge or answer.info / 1000 }
+        end
+    end
+    local held, who, left = _M.view(said, client.size)
+    if not held then
+        return held, why
+    end
+    return holder_of(who, DIGITS[vote], vote ~= TAKEN and left or nil)
+end
+
+-- Who the servers said holds the lock when they refused a call's last attempt; as found().
 local function of_round(call)
     local client = call.lock.client
-    local held, who, left, any = view(client, answers.of(client, call.round), REFUSED)
-    if not held then
-        return nil, any and SPLIT or nil
-    end
-    return holder_of(who, REFUSED_DIGITS, left)
+    return found(client, answers.of(client, call.round), REFUSED)
 end
 
 --- Asks the servers who holds a lock whose primitive has a peek. op, within: of the
@@ -82,8 +81,7 @@ function _M.ask(lock, op, within)
     if not list then
         return nil, err
     end
-    local held, who, left = view(client, list, SEEN)
-    return held and holder_of(who, SEEN_DIGITS, left) or held
+    return (found(client, list, SEEN))
 end
 
 -- @return the holder if its label is known; and the text for the error
@@ -122,7 +120,7 @@ function _M.known(client, id, queue)
     local hold, seen = client.holds.here[id], queue.holder
     local left = hold and rounds.remaining(hold.lease) or 0
     if left > 0 then
-        return holder_of(ffi_values.of(hold.lease), SEEN_DIGITS, left)
+        return holder_of(ffi_values.of(hold.lease), DIGITS[SEEN], left)
     end
     return seen and { label = seen.label, since = seen.since,
         remaining = max(seen.remaining - (client.now() - queue.named), 0) } or nil
@@ -133,10 +131,11 @@ end
 -- @return the holder, or nil; and the text for the error, or nil
 function _M.taker(lock, round)
     local client = lock.client
-    local held, who, _, any = view(client, answers.of(client, round), TAKEN)
-    local holder = held and holder_of(who, REFUSED_DIGITS)
-        or any and lock.primitive.peek_script and _M.ask(lock, nil, client.options.timeout)
-    return named(holder, any and SPLIT or nil)
+    local holder, why = found(client, answers.of(client, round), TAKEN)
+    if why and lock.primitive.peek_script then
+        holder = _M.ask(lock, nil, client.options.timeout)
+    end
+    return named(holder, why)
 end
 
 --- Like refused(), for a call whose turn never came.
