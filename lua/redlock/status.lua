@@ -41,10 +41,8 @@ end
 
 local function servers_of(now)
     local list = {}
-    for _, s in pairs(now.servers) do
-        list[#list + 1] = { server = s.label, connected = s.ready, voting = s.voting,
-            round_trip = s.round_trip, clock_offset = s.offset, guard = s.guard,
-            remedy = s.remedy }
+    for _, server in pairs(now.servers) do
+        list[#list + 1] = server
     end
     table.sort(list, function(a, b) return a.server < b.server end)
     return list

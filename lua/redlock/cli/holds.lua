@@ -60,7 +60,6 @@ end
 local function exclusive(hold, given)
     local name = hold.names[1]
     hold.lock = given["--plain"] and hold.client:getLock(name) or hold.client:getFencedLock(name)
-    return setmetatable(hold, Hold)
 end
 
 -- Once per period: acquired, then kept closed for the period, so that nobody holds it.
@@ -100,24 +99,21 @@ local function once(hold, given)
     hold.period = given["--once"]
     exclusive(hold, given)
     hold.lock = once_per_period.view(hold.client, hold.lock.primitive, hold.names[1], {})
-    return setmetatable(hold, Once)
+    setmetatable(hold, Once)
 end
 
 local function several(hold)
     hold.lock = hold.client:getMultiLock(hold.names)
     hold.names = hold.lock:getNames()
-    return setmetatable(hold, Hold)
 end
 
 local function shared(hold)
     hold.lock = hold.client:getReadWriteLock(hold.names[1]):readLock()
-    return setmetatable(hold, Hold)
 end
 
 local function writer(hold, given)
     hold.lock = hold.client:getReadWriteLock(hold.names[1], { fenced = given["--fenced"] })
         :writeLock()
-    return setmetatable(hold, Hold)
 end
 
 local Permit = setmetatable({ held = "all permits of %s are taken" }, Hold)
@@ -132,7 +128,7 @@ local function permit(hold, given)
     hold.semaphore = hold.client:getSemaphore(hold.names[1], tonumber(n) or n,
         { fenced = given["--fenced"] })
     hold.what = "the permit"
-    return setmetatable(hold, Permit)
+    setmetatable(hold, Permit)
 end
 
 -- ----------------------------------------------------------------------------------
@@ -184,13 +180,14 @@ end
 
 --- @return the hold that the flags ask for, not acquired yet, for a command to run
 function _M.of(client, given, names, command)
-    local hold, make = { client = client, names = names, what = "the lock" }, nil
+    local hold = setmetatable({ client = client, names = names, what = "the lock" }, Hold)
     _M.name(client, command)
+    local make = names[2] and several or exclusive
     for _, kind in ipairs(KINDS) do
         make = given[kind[1]] and kind[2] or make
     end
-    make = make or names[2] and several or exclusive
-    return make(hold, given)
+    make(hold, given)
+    return hold
 end
 
 return _M

@@ -9,7 +9,7 @@ local options = require "redlock.servers.options"
 local printable = require("redlock.text.encoding").printable
 local rounds = require "redlock.runtime.rounds"
 
-local tonumber, type = tonumber, type
+local tonumber = tonumber
 local format, match, sub = string.format, string.match, string.sub
 
 local _M = {}
@@ -31,9 +31,6 @@ end
 
 -- @return the parcel; nil: to_text() did not make the text
 local function parse(text)
-    if type(text) ~= "string" then
-        return nil
-    end
     local kind, prefix, name, value, ms, token, fence, card = match(
         encoding.strip_checksum(text, ".") or "",
         "^redlock1%.(%x+)%.(%x*)%.(%x+)%.(%x+)%.(%d+)%.(%d+)(%+?%d*)%.?(%x*)$")
@@ -69,7 +66,7 @@ end
 --- See client:import. prims: name -> primitive, for all kinds that can be imported.
 function _M.import(client, prims, text, opts)
     local parcel = parse(text)
-    if not parcel and type(text) == "string" and match(text, "^redlock%d+%.")
+    if not parcel and match(text, "^redlock%d+%.")
         and sub(text, 1, #FORMAT) ~= FORMAT then
         return nil, errors.new("config", "the transfer is of another version of the library")
     end

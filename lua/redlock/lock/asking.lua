@@ -80,9 +80,7 @@ function methods:isLocked()
     return holder ~= false
 end
 
-function methods:holder()
-    return look(self)
-end
+methods.holder = look
 
 function methods:remainTimeToLive()
     local holder, err = look(self)

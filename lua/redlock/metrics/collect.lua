@@ -124,18 +124,18 @@ end
 
 local function servers_of(client, servers)
     for _, row in ipairs(health.rows(client)) do
-        local server = servers[row.node] or { label = row.node, ready = 0, voting = 0 }
+        local server = servers[row.node] or { server = row.node, connected = 0, voting = 0 }
         servers[row.node] = server
-        server.ready = server.ready + (row.ready and 1 or 0)
+        server.connected = server.connected + (row.ready and 1 or 0)
         server.voting = server.voting + (row.verdict ~= "error" and 1 or 0)
-        server.offset, server.round_trip = row.clock_offset, row.round_trip
+        server.clock_offset, server.round_trip = row.clock_offset, row.round_trip
         server.guard, server.remedy = row.guard, row.remedy
     end
 end
 
 --- @return the present state of this process: { held, waiting, clients (in use), and
---   servers  label -> { label, ready, voting (how many clients are connected to it, or count its
---            vote), offset, round_trip (seconds, or nil), guard, remedy }
+--   servers  label -> { server (its label), connected, voting (how many clients are connected to
+--            it, or count its vote), clock_offset, round_trip (seconds, or nil), guard, remedy }
 --   holds    { { name, kind, held, left, label }, ... }: at most LISTED
 --   queues   { { name, kind, calls, label, held (of who holds it, as far as is known) }, ... }: at
 --            most LISTED

@@ -147,9 +147,9 @@ local SERVERS = {
 }
 
 local GAUGES = {                     -- of servers: name, field of collect.lua, help, unit
-    { "connected", "ready", "Clients that are connected to a server." },
+    { "connected", "connected", "Clients that are connected to a server." },
     { "voting", "voting", "Clients for whom a server may vote." },
-    { "clock_offset_seconds", "offset", "Seconds that a server's clock is ahead of this one.",
+    { "clock_offset_seconds", "clock_offset", "Seconds that a server's clock is ahead of this one.",
         "seconds" },
     { "round_trip_seconds", "round_trip", "Seconds that a server took to tell its time.",
         "seconds" },

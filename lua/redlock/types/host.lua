@@ -43,13 +43,6 @@ function loop.new(def) end
 ---How the library waits: a module such as `redlock.host.luv`, or a result of `redlock.host.loop`.
 ---@class redlock.Host
 ---@field name string  for messages
----@field owner fun(): any  the calling owner
----@field alive fun(owner: any): boolean  whether an owner can call again
----@field can_wait fun(): boolean  whether the caller may wait
----@field concurrent fun(client: redlock.Client): boolean  whether other owners run meanwhile
----@field wait fun(round: any, ...): integer  internal
----@field defer fun(fn: function)  runs a callback of the user
----@field log fun(text: string)  writes the library's log lines
 
 ---Delivers finished rounds to a host's loop. For `listen` of a host.
 ---@class redlock.Box
