@@ -34,10 +34,8 @@ table.insert(_M.common, { "--json", nil, "print JSON, for programs" })
 table.insert(_M.common, { "--help", nil, "print this help, or the help of the named command",
     short = "-h" })
 
---- The flags in the form that args.parse takes.
--- @param rows     of a verb, or nil
--- @param follows  "--": a command follows "--"; "...": everything after the first name belongs to
---   it; or nil
+--- The common flags and those of a verb's rows, or nil, in the form that args.parse takes. follows:
+-- "--": a command follows "--"; "...": everything after the first name belongs to it; or nil.
 -- @return flag -> "=" with a value, "=S" with a number of seconds, "" without a value; or the flag
 --   that it abbreviates
 function _M.kinds(rows, follows)

@@ -214,10 +214,9 @@ if jit then
     jit.off(become)
 end
 
---- Starts a program, which is killed when this process dies.
--- @param argv  its name, looked up in PATH, and its arguments
--- @param opts  env: variables to set; group: in a new process group; quiet: without output; keep: a
---   descriptor that it inherits; outlives: not killed with this process
+--- Starts a program, found in PATH, which is killed when this process dies. opts, or nil: env:
+-- variables to set; group: in a new process group; quiet: without output; keep: a descriptor that
+-- it inherits; outlives: not killed with this process.
 -- @return its process id; or nil and the reason
 function _M.spawn(argv, opts)
     io.stdout:flush()

@@ -30,17 +30,15 @@ STATUSES
 
 local FREE, FAILED = 3, 125
 
-local function words_of(answer)
-    return answer.code or answer.vote .. answer.data
-end
-
 -- Whether a majority of the servers gave the same answer, or none can.
 local function decided(said)
     local came = {}
     for _, answer in ipairs(said) do
         came[#came + 1] = answer or nil
     end
-    return limits.majority(came, #said, words_of) ~= nil
+    return limits.majority(came, #said, function(answer)
+        return answer.code or answer.vote .. answer.data
+    end) ~= nil
 end
 
 -- Asks each server about the lock, and why it would give no vote for a new one.

@@ -56,10 +56,6 @@ local INIT = { force = true }
 local NODE_COUNTERS = { "requests", "replies", "errors", "timeouts", "connects", "disconnects",
     "in_flight", "owed" }
 
-local function default_host()
-    return require(nginx and "redlock.host.nginx" or "redlock.host.plain")
-end
-
 -- The Lua state closes. No call waits any more, so the event loop is left alone; the core has a
 -- finalizer of its own.
 local function vanish(self, is_first)
@@ -78,7 +74,7 @@ function _M.new(opts, from)
         from = from or {},
         size = #opts.nodes,
         quorum = quorum(#opts.nodes),
-        host = opts.host or default_host(),
+        host = opts.host or require(nginx and "redlock.host.nginx" or "redlock.host.plain"),
         label = card.label(opts.label),
         counters = { acquired = 0, contended = 0, failed = 0, released = 0, handed_over = 0,
             lost = 0, overloaded = 0 },
@@ -200,8 +196,7 @@ local function open(self)
 end
 
 --- Opens the core at first use.
--- @return true; nil when the client is closed; or nil and a `config` error: a certificate
---   or a password cannot be had
+-- @return true; nil: the client is closed; or nil and `config`: no certificate or password
 function methods:open()
     if self.closed then      -- also while close() waits
         return nil

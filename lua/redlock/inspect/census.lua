@@ -42,9 +42,7 @@ local OPTIONS = { foreign = true, limit = true, rate = true, within = true, paus
 local RATE, LIMIT, WITHIN = 100000, 100000, 600
 local MAX_PATTERN = 1024
 
---- Checks the arguments of client:locks.
--- @return pattern, foreign, limit, rate (keys a second), pause (function(client, seconds)), within
---   (seconds), for locks()
+--- Checks the arguments of client:locks, for locks(): see redlock.LocksOptions.
 function _M.options(pattern, opts)
     opts = validate.options("options", opts, OPTIONS)
     return {

@@ -52,10 +52,6 @@ local function row_of(one, q)
     return row
 end
 
-local function order(row)
-    return row.ticket or row.slot or row.remaining
-end
-
 --- Asks the servers about a lock's name. silent: servers that are not asked, by place; or nil.
 -- @return { readers, permits, queue (lists of { hold, label, since, remaining, slot, ticket }),
 --   latch ({ missing, count }; nil: none, or open), waiting, waiting_for_permits, busy (there are
@@ -88,8 +84,9 @@ function _M.of(client, name, silent)
             list[#list + 1] = row_of(one, q)
         end
     end
-    for _, list in ipairs { result.readers, result.permits, result.queue } do
-        sort(list, function(a, b) return order(a) < order(b) end)
+    for field, list in pairs { remaining = result.readers, slot = result.permits,
+        ticket = result.queue } do
+        sort(list, function(a, b) return a[field] < b[field] end)
     end
     result.latch, result.latches = result.latches[1], nil
     result.busy = result.permits[1] ~= nil or result.latch ~= nil

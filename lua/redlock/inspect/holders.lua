@@ -70,8 +70,7 @@ local function of_round(call)
     return found(client, answers.of(client, call.round), REFUSED)
 end
 
---- Asks the servers who holds a lock whose primitive has a peek. op, within: of the
--- question.
+--- Asks the servers who holds a lock whose primitive has a peek. op, within: of the question.
 -- @return the holder; false: nobody; nil: no majority says either; or nil and an error
 function _M.ask(lock, op, within)
     local client, prim = lock.client, lock.primitive

@@ -30,12 +30,9 @@ local function keys(client, name)
     return { key, "redlock:{" .. key .. "}:fence", floors.KEY }
 end
 
-local function bucket_of(view)
-    return format("%d", encoding.hash(view.client.options.prefix .. view.name) % floors.BUCKETS)
-end
-
 local function args(view)
-    return { bucket_of(view), format("%d", rounds.to_ms(floors.COUNTER_TTL)),
+    local bucket = encoding.hash(view.client.options.prefix .. view.name) % floors.BUCKETS
+    return { format("%d", bucket), format("%d", rounds.to_ms(floors.COUNTER_TTL)),
         floors.limit(view.client) }
 end
 

@@ -21,10 +21,8 @@ local _M = {}
 
 local ROUNDS = 5            -- others may raise counters meanwhile, and floors may be missing
 
---- The questions that a permit's primitive needs to count.
-_M.asks = {
-    count = { script("slots.memory", "fenced.counter", "slots.count"), guarded = true },
-}
+--- The question with which a permit counts.
+_M.count = { script("slots.memory", "fenced.counter", "slots.count"), guarded = true }
 
 -- @return the counter of a majority, or nil; the largest counter; whether a server has no base
 local function read(answers)

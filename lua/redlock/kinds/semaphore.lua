@@ -83,7 +83,7 @@ _M.permit = primitive.new {
     release = script("slots.last", "now", "slots.slots", "slots.release"),
     settle = agreed "settle",
     asks = { open = { script "slots.open" },
-        taken = { script("now", "slots.taken") }, count = permit_token.asks.count },
+        taken = { script("now", "slots.taken") }, count = permit_token.count },
     keys = keys,
     args = args,
     channel = channel,

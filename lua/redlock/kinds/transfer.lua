@@ -18,9 +18,9 @@ local VALUE_LEN = limits.VALUE_LEN
 local FORMAT = "redlock1."           -- later formats have larger numbers
 local hex, unhex = encoding.hex, encoding.unhex
 
--- The card of a value, if any, comes last, in hex.
--- @param parcel  { kind, prefix (of the client), name, value, ms (of the lease), token (or the slot
---   of a permit; 0: none), fence (the token of a permit, or nil) }
+-- A parcel is { kind, prefix (of the client), name, value, ms (of the lease), token (or the slot of
+-- a permit; 0: none), fence (the token of a permit, or nil) }. The card of a value comes last, in
+-- hex.
 local function to_text(parcel)
     local digits, card = sub(parcel.value, 1, VALUE_LEN), sub(parcel.value, VALUE_LEN + 1)
     return encoding.add_checksum(FORMAT .. format("%s.%s.%s.%s.%d.%.0f%s%s", hex(parcel.kind),

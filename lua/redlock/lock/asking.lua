@@ -29,7 +29,6 @@ function _M.ask(self, script, args, keys)
     return question.ask(client, { subject = self, primitive = prim, script = script,
         keys = keys or prim.keys(client, self.name), args = args or prim.args(self, { n = 0 }) })
 end
-local ask = _M.ask
 
 function methods:ask(name, args)
     if type(name) ~= "string" or not self.primitive.asks[name] then
@@ -38,13 +37,13 @@ function methods:ask(name, args)
     if args ~= nil then
         validate.strings("arguments", args, limits.MAX_ARGS)
     end
-    return ask(self, name, args)
+    return _M.ask(self, name, args)
 end
 
 --- Runs a script of the primitive that removes something; args: a list of strings, or nil.
 -- @return true: a server had it; false: none; or nil and an error
 function _M.force(self, script, args)
-    local said, err = ask(self, script, args)
+    local said, err = _M.ask(self, script, args)
     if not said then
         return nil, err
     end

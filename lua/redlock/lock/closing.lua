@@ -87,10 +87,6 @@ function _M.done(lock, hold, ok, told, more)
     return nil, err
 end
 
-local function denial(answer)
-    return answer.vote < 0 and "held" or answer.vote == 0 and "expired" or nil
-end
-
 -- The question that gives the keys of a hold an end of their own, `seconds` from now. keep: whether
 -- the hold continues; else it has ended, once the primitive's functions have returned, which may
 -- raise.
@@ -121,7 +117,9 @@ local function confirm(lock, q)
     elseif answers.yes(said) >= lock.client.quorum then
         return true
     end
-    local code = majority(said, lock.client.size, denial)
+    local code = majority(said, lock.client.size, function(answer)
+        return answer.vote < 0 and "held" or answer.vote == 0 and "expired" or nil
+    end)
     return nil, errors.new(code or code == nil and "unknown" or "expired", lock)
 end
 

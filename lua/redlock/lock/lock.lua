@@ -120,10 +120,9 @@ local hold_of = _M.hold_of
 function _M.failure(self, code)
     return nil, errors.new(code, self)
 end
-local failure = _M.failure
 
 local function not_held(self)
-    return failure(self, self.client.closed and "closed" or "not_held")
+    return _M.failure(self, self.client.closed and "closed" or "not_held")
 end
 
 --- Begins a public call.
@@ -149,7 +148,7 @@ local open = _M.open
 --- Like open(), for a call that waits for the servers.
 function _M.open_to_wait(self)
     if not self.client.host.can_wait() then
-        return failure(self, "phase")
+        return _M.failure(self, "phase")
     end
     return open(self)
 end
@@ -203,7 +202,6 @@ function _M.granted(self, owner)
     end
     return true
 end
-local granted = _M.granted
 
 -- Enters again what the owner holds. Releases what the owner has lost: a new attempt, with a new
 -- value, will follow.
@@ -249,7 +247,6 @@ function _M.check_wait(wait)
     end
     return wait == nil and 0 or validate.seconds("wait", wait, 0)
 end
-local check_wait = _M.check_wait
 
 -- Acquires the lock for the caller, unless the caller has it already. Arguments as for acquire().
 -- @return as lock() and tryLock()
@@ -265,7 +262,7 @@ local function take(self, lease, wait, patience)
         return nil, err
     elseif not entered then
         if not self.client.host.can_wait() then
-            return failure(self, "phase")
+            return _M.failure(self, "phase")
         end
         local ok
         ok, err = acquire.acquire(self, owner, lease, wait, patience, now)
@@ -273,7 +270,7 @@ local function take(self, lease, wait, patience)
             return nil, err
         end
     end
-    return granted(self, owner)
+    return _M.granted(self, owner)
 end
 
 function Lock:lock(lease)
@@ -284,7 +281,7 @@ end
 -- timeout, after split votes wait + 2 * timeout; a client's first attempt, which connects, may
 -- take connect_timeout.
 function Lock:tryLock(wait, lease)
-    wait = check_wait(wait)
+    wait = _M.check_wait(wait)
     return take(self, check_lease(self, lease), wait, huge)
 end
 
@@ -303,7 +300,7 @@ function Lock:unlock(opts)
     if hold.count > 1 then
         hold.count = hold.count - 1
         if client.holds:remaining(hold) <= 0 then
-            return failure(self, "expired")
+            return _M.failure(self, "expired")
         end
         return true
     end
@@ -335,7 +332,7 @@ function Lock:settle(seconds, opts)
     local keep = validate.flag("keep", validate.options("options", opts, SETTLE).keep)
     local owner = owner_of(self)
     if not self.client.host.can_wait() then
-        return failure(self, "phase")
+        return _M.failure(self, "phase")
     end
     local hold, err = _M.valid_hold(self, owner)
     if not hold then
@@ -358,7 +355,7 @@ local function prolong(self, lease)
     if not hold then
         return not_held(self)
     elseif not can_wait then
-        return failure(self, "phase")
+        return _M.failure(self, "phase")
     end
     local ok, err = reentry.extend(self, owner, hold, lease or hold.seconds)
     if not ok then
@@ -400,7 +397,7 @@ function Lock:onLost(fn)
     if hold then
         return self.client.holds:on_lost(hold, fn, self)
     elseif self.client.closed then
-        return failure(self, "closed")
+        return _M.failure(self, "closed")
     end
     self.early = self.early or setmetatable({}, { __mode = "k" })
     local early = self.early[owner] or {}

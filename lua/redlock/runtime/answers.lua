@@ -83,7 +83,6 @@ end
 function _M.code_name(outcome)
     return ffi_string(load().rl_code_name(outcome))
 end
-local code_name = _M.code_name
 
 -- The core's text on why a node gives no votes; nil: none.
 local function text_of(client, i)
@@ -99,7 +98,7 @@ local function without(client, i)
     elseif node_out.lost == 0 then
         return "pending", "not connected"
     end
-    local code = code_name(node_out.lost)
+    local code = _M.code_name(node_out.lost)
     return code, text_of(client, i) or code
 end
 
@@ -124,7 +123,7 @@ local function read_node(client, round, i)
     elseif node_out.code == 0 then
         row.code, row.message = without(client, i)
     else
-        row.code = code_name(node_out.code)
+        row.code = _M.code_name(node_out.code)
         -- The text of a connected node is about an earlier answer.
         row.message = node_out.ready ~= 0 and CONNECTED[row.code] or text_of(client, i)
             or row.code
@@ -175,7 +174,7 @@ local function explain(client, row, lesson, i)
     local told, may_know, info = lesson[i], silent(lesson, i), ffi_new "rl_node_info"
     C.rl_node_get_info(client.core, i - 1, info)
     if info.marker_code ~= 0 then        -- the server refused to learn
-        row.code = code_name(info.marker_code)
+        row.code = _M.code_name(info.marker_code)
         row.message = row.code .. (row.code == "noperm" and SEEDING or "")
     elseif told.code == "noperm" then
         row.code, row.message = "noperm", told.message .. SEEDING
@@ -210,7 +209,7 @@ function _M.failure(client, subject, round, lesson)
             explain(client, row, lesson, i)
         end
     end
-    local code = code_name(C.rl_round_outcome(round))
+    local code = _M.code_name(C.rl_round_outcome(round))
     C.rl_round_free(round)
     return errors.new(code, subject, rows)
 end

@@ -165,10 +165,8 @@ local function prepare(call, prim, keys, args)
 end
 
 --- Tries once, for `within` seconds, to acquire the keys on a majority. An interrupt (Ctrl-C) can
--- raise between any two steps: run it under pcall, and call interrupted() on an error.
--- call: of lock/acquire.lua: lock, lease_out, place or alone (its abandon() is called if the waiter
--- is killed; or nil), home (whether the node where contenders meet is asked first), blocks (whether
--- the core may wait before it returns).
+-- raise between any two steps: run it under pcall, and call interrupted() on an error. For the call
+-- see lock/acquire.lua: abandon() of its place, or what it has alone, is called if it is killed.
 -- @return as decided()
 function _M.acquire(call, prim, keys, args, lease, within)
     local primitive, nkeys, nargs = prepare(call, prim, keys, args)

@@ -79,12 +79,6 @@ local function note(self, future, round)
     self.waiting[key_of(round)] = future
 end
 
--- Waits for a round on behalf of a future.
-local function wait_for(self, future, round)
-    note(self, future, round)
-    ffi_core.load().rl_round_notify(round)
-end
-
 -- Continues a future whose round is done, until it waits for another one, or ends.
 -- (outcome: an error to raise in its coroutine instead.)
 local function step(self, future, outcome)
@@ -101,7 +95,8 @@ local function step(self, future, outcome)
     elseif waits ~= rounds.SUSPENDED then
         future:finish(false, YIELDED)
     else
-        wait_for(self, future, round)
+        note(self, future, round)
+        ffi_core.load().rl_round_notify(round)
         if future.cancelled then      -- it cancelled itself while it ran
             self:take(round)
             step(self, future, future.cancelled)
@@ -189,12 +184,6 @@ local function look_at_all(self)
     end
 end
 
--- The next round that is done; nil: none is, or `limit` is done, or a signal came.
-local function next_done(client, limit, block)
-    local round = ffi_core.load().rl_next(client.core, limit, block)
-    return round ~= nil and round or nil
-end
-
 -- Compiled code does not check for signals (Ctrl-C); calling this uncompiled function does.
 local function look_for_signals()
 end
@@ -210,8 +199,8 @@ local function turn(self, future, limit)
         look_at_all(self)
     end
     while not (future and future.done) do
-        local round = next_done(client, limit, future and 1 or 0)
-        if round then
+        local round = ffi_core.load().rl_next(client.core, limit, future and 1 or 0)
+        if round ~= nil then     -- else none is done, or `limit` is, or a signal came
             self:resume(round)
         elseif not future or limit and rounds.is_done(limit) or client.closed then
             return

@@ -314,16 +314,12 @@ end
 local TITLES = { { "node", "verdict", "guard", "floors", "round trip" },
     { "  version", "role", "run_id", "uptime", "clock", "persistence", "eviction" } }
 
--- Servers report it in whole seconds.
-local function age(uptime)
-    return uptime == 0 and "< 1 s" or duration(uptime)
-end
-
 local function cells(row)
     local run_id = row.run_id and row.run_id ~= "" and row.run_id:sub(1, 8) or "-"
     local now = row.ready and row or {}              -- these may have changed if it is not ready
     return { row.node, row.verdict, row.guard, row.floors or "-", duration(now.round_trip) },
-        { "  " .. (row.version or "-"), row.role or "-", run_id, age(now.uptime),
+        { "  " .. (row.version or "-"), row.role or "-", run_id,
+            now.uptime == 0 and "< 1 s" or duration(now.uptime),
             now.clock_offset and format("%+.3f s", now.clock_offset) or "-",
             row.persistence or "-", row.eviction or "-" }
 end

@@ -120,7 +120,6 @@ end
 function _M.min_lease(o)
     return (0.003 + o.min_validity) / (1 - o.drift_factor)
 end
-local min_lease = _M.min_lease
 
 --- max_lease leaves this much for a lease.
 function _M.longest_lease(o)
@@ -144,7 +143,7 @@ local function lease(what, value, o, given)
         end
         bad(what, _M.too_long(o, value))
     end
-    validate.seconds(what, value, min_lease(o))
+    validate.seconds(what, value, _M.min_lease(o))
 end
 
 -- ---- the options -----------------------------------------------------------------------
@@ -159,9 +158,9 @@ end
 local NUMBER, WORDS = "number", "string|false"
 _M.rows = {
     { "max_lease", 60, NUMBER, "seconds; longer leases are refused; equal in all clients",
-        check = seconds(min_lease, DAY), late = true, c = "max_lease_ms", as = "ms" },
+        check = seconds(_M.min_lease, DAY), late = true, c = "max_lease_ms", as = "ms" },
     { "lock_delay", 0, NUMBER, "seconds a name stays closed after its holder is lost",
-        check = seconds(0, function(o) return o.max_lease - min_lease(o) end), late = true,
+        check = seconds(0, function(o) return o.max_lease - _M.min_lease(o) end), late = true,
         c = "lock_delay_ms", as = "ms" },
     { "lease", 30, NUMBER, "seconds; the lease of locks that are given none",
         check = lease, late = true, c = "lease_ms", as = "ms", flag = "--lease", of = "run" },

@@ -158,11 +158,9 @@ local function check_tls(what, n)
     end
 end
 
---- One node's address.
--- @param node  a URI string or a table of FIELDS
--- @param what  how to name it in errors, as "nodes[1]"
--- @param shared  what nodes without a password of their own have: user, and password or
---   password_file; or nil
+--- The address of a node: a URI string or a table of FIELDS. what: its name in errors, as
+-- "nodes[1]"; shared: the user, and password or password_file, of nodes without a password of their
+-- own, or nil.
 -- @return { host, port, path, user, password, password_file, db, tls, server_name, label };
 --   label has no secrets
 function _M.node(node, what, shared)
