@@ -232,7 +232,7 @@ return {
         from = "if hold.count > 1 then", to = "if hold.count >= 1 then" },
 
     { name = "an inner leave does not say that it is over", file = "lua/redlock/lock/lock.lua",
-        from = "if client.holds:remaining(hold) <= 0 then\n            return failure(self, "
+        from = "if client.holds:remaining(hold) <= 0 then\n            return _M.failure(self, "
             .. "\"expired\")", to = "if false then\n            return nil",
         by = { "validity" }, budget = 20000 },
 
