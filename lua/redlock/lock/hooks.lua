@@ -6,8 +6,8 @@ local errors = require "redlock.runtime.errors"
 local ffi_values = require "redlock.runtime.ffi_values"
 local rounds = require "redlock.runtime.rounds"
 
-local getmetatable, pairs, pcall, setmetatable, type =
-    getmetatable, pairs, pcall, setmetatable, type
+local getmetatable, pcall, setmetatable, type = getmetatable, pcall, setmetatable, type
+local each = pairs            -- for finalizers: see finalizers.lua
 local huge, max = math.huge, math.max
 
 local _M = {}
@@ -29,7 +29,7 @@ end
 --- @return a lock object like this one, for another owner; nil: none, as after the owner's death
 function _M.copy(lock, owner)
     local its = {}
-    for name, value in pairs(lock) do
+    for name, value in each(lock) do
         its[name] = value
     end
     its.owner = owner

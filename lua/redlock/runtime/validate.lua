@@ -139,7 +139,7 @@ function _M.traceparent(what, value)
     return value
 end
 
---- A list without gaps, in which a name or a gap would make it silently shorter.
+--- A list, without names and gaps, which would make it shorter without notice.
 -- @return how many elements it has
 function _M.list(what, value, words)
     local n = 0
