@@ -251,6 +251,16 @@ describe("a read-write lock", function()
         assert.is_false(r:isLocked())
     end)
 
+    it("says of a lock of Redisson that it is held, by no reader", function()
+        cluster:each(function(s)
+            s:call("HSET", "x", "285475da-9152-4c83-822a-67ee2f116a79:52", "1")
+            s:call("PEXPIRE", "x", "30000")
+        end)
+        assert.is_true(writer(1):isLocked())
+        assert.is_false(reader(1):isLocked())
+        support.fails("held", writer(1):tryLock())
+    end)
+
     it("is opened by force for readers, for the writer, and for both by a call named so", function()
         for _, fenced in ipairs { false, true } do
             local rw = other:getReadWriteLock("x", { owner = 9, fenced = fenced })
