@@ -208,19 +208,6 @@ describe("a latch", function()
         new:stop()
     end)
 
-    it("has a hundred parties", function()
-        local latch, futures = client:getCountDownLatch "x", {}
-        assert.is_true(latch:trySetCount(100))
-        local waiting = other:getCountDownLatch("x"):awaitAsync(60)
-        for i = 1, 100 do
-            futures[i] = latch:countDownAsync()
-        end
-        for i = 1, 100 do
-            assert.is_true(futures[i]:get(30))
-        end
-        assert.is_true(waiting:get(30))
-    end)
-
     it("is refused by name where another version has it", function()
         cluster:each(function(s) s:call("HSET", "redlock:{x}:latch", "format", "2", "new", 1) end)
         local err = support.fails("no_quorum", client:getCountDownLatch("x"):trySetCount(1))
