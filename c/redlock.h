@@ -17,7 +17,7 @@
 
 /* A program and the library that it loads must have the same number, which is part of the
  * library's file name. Raise it with every change of code between the cdef markers. */
-#define RL_ABI 23
+#define RL_ABI 24
 
 /* The word for each code, as rl_code_name() returns it and Lua uses it. */
 #define RL_CODE_WORDS(X) \
@@ -298,10 +298,9 @@ typedef struct rl_node_stats {
     int32_t code;            /* why the node is not ready */
 } rl_node_stats;
 
-/* What a node told about itself, at its last connection or rl_check(). */
+/* What is known of a node; much of it the node told at its last connection or rl_check(). */
 typedef struct rl_node_info {
-    int32_t ready;           /* as in rl_node_stats */
-    int32_t code;
+    rl_node_stats stats;
     int32_t lost;            /* why the last connection broke or failed; RL_OK: the node
                                 is ready, or was not tried yet */
     int32_t twin;            /* 1: the same server has voted under another address */
@@ -708,8 +707,7 @@ int rl_set_password(rl_client *client, int i, const char *user, const char *pass
  * it, 3: both; 0: nothing, or there is no such file. */
 int rl_file_exposed(const char *path);
 
-/* Copy the counters of node i (from 0), and what the node told about itself. */
-void rl_node_get_stats(rl_client *client, int i, rl_node_stats *out);
+/* Copies what is known of node i (from 0). */
 void rl_node_get_info(rl_client *client, int i, rl_node_info *out);
 
 /* Times the client's rounds from now on. */

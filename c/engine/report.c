@@ -52,20 +52,6 @@ void rl_get_counters(rl_client *c, rl_counters *out)
     engine_unlock(c);
 }
 
-void rl_node_get_stats(rl_client *c, int i, rl_node_stats *out)
-{
-    memset(out, 0, sizeof(*out));
-    if (!c)
-        return;
-    engine_lock(c);
-    const struct node *nd = &c->core.nodes[i];
-    *out = nd->stats;
-    out->in_flight = (int32_t)nd->queue_len;
-    out->ready = nd->state == NODE_READY;
-    out->code = nd->state == NODE_READY ? RL_OK : nd->code;
-    engine_unlock(c);
-}
-
 void rl_node_get_info(rl_client *c, int i, rl_node_info *out)
 {
     memset(out, 0, sizeof(*out));
@@ -75,14 +61,16 @@ void rl_node_get_info(rl_client *c, int i, rl_node_info *out)
     const struct node *nd = &c->core.nodes[i];
     const struct info *info = &nd->info;
     int64_t now_ms = rl_now_ms();
-    out->ready = nd->state == NODE_READY;
-    out->code = out->ready ? RL_OK : nd->code;
+    out->stats = nd->stats;
+    out->stats.in_flight = (int32_t)nd->queue_len;
+    out->stats.ready = nd->state == NODE_READY;
+    out->stats.code = out->stats.ready ? RL_OK : nd->code;
     out->lost = nd->lost;
     out->known = info->known;
     out->role = info->role;
     out->aof = info->aof;
     out->rdb = info->rdb;
-    out->unverified = out->ready && !info->replid[0];
+    out->unverified = out->stats.ready && !info->replid[0];
     out->heard_ms = nd->answered_ms;
     out->uptime_s = info->uptime_s + (now_ms - nd->info_ms) / 1000;
     out->maxmemory = info->maxmemory;

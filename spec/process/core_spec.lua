@@ -101,7 +101,8 @@ describe("the core", function()
 
     it("takes no client for one that is closed", function()
         local C, prim = require("redlock.runtime.ffi").load(), ffi.new "rl_primitive"
-        local lease, stats = ffi.new "rl_lease *[1]", ffi.new("rl_node_stats", { requests = 7 })
+        local lease = ffi.new "rl_lease *[1]"
+        local info = ffi.new("rl_node_info", { stats = { requests = 7 } })
         for _, started in ipairs {
             C.rl_acquire(nil, prim, nil, 0, nil, 0, nil, 1000, 1000, -1, 0, lease) == nil,
             C.rl_ask(nil, C.RL_ASK_MAJORITY, 0, nil, 0, nil, 0, 0) == nil,
@@ -119,8 +120,8 @@ describe("the core", function()
         } do
             assert.is_true(started)
         end
-        C.rl_node_get_stats(nil, 0, stats)
-        assert.equal(0, tonumber(stats.requests))
+        C.rl_node_get_info(nil, 0, info)
+        assert.equal(0, tonumber(info.stats.requests))
         local counters = ffi.new("rl_counters", { losses = 7 })
         C.rl_get_counters(nil, counters)
         assert.equal(0, tonumber(counters.losses))

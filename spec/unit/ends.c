@@ -401,10 +401,10 @@ static void a_signal_in_the_engine(void)
     sigaction(SIGTERM, &act, NULL);
     this.signals = RL_SIGNAL_TERM;
     this.client = open_client(NULL);
-    for (rl_node_stats stats = {0}; !stats.ready;) {      /* else it has none to release */
+    for (rl_node_info info = {0}; !info.stats.ready;) {   /* else it has none to release */
         EXPECT(take(this.client, &this.lease) == RL_GRANTED);
         give_back();
-        rl_node_get_stats(this.client, this.n - 1, &stats);
+        rl_node_get_info(this.client, this.n - 1, &info);
     }
     EXPECT(take(this.client, &this.lease) == RL_GRANTED);
     puts("held");

@@ -181,9 +181,9 @@ static void connect_all(rl_client *c)
         rl_lease_drop(lease);
         ready = 0;
         for (int i = 0; i < this.n; i++) {
-            rl_node_stats stats;
-            rl_node_get_stats(c, i, &stats);
-            ready += stats.ready;
+            rl_node_info info;
+            rl_node_get_info(c, i, &info);
+            ready += info.stats.ready;
         }
     }
 }
@@ -323,13 +323,12 @@ static void *look(void *arg)
     (void)arg;
     while (!this.stop) {
         rl_node_info info;
-        rl_node_stats stats;
         rl_counters counters;
         int i = rng_below(&rng, this.n);
         look_at(&this.locks[rng_below(&rng, NAMES)]);
         rl_node_get_info(this.client, i, &info);
-        rl_node_get_stats(this.client, i, &stats);
-        EXPECT(stats.replies <= stats.requests && memchr(info.text, 0, sizeof(info.text)));
+        EXPECT(info.stats.replies <= info.stats.requests &&
+               memchr(info.text, 0, sizeof(info.text)));
         rl_get_counters(this.client, &counters);
         EXPECT(counters.losses >= losses);
         losses = counters.losses;

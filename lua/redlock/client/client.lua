@@ -357,9 +357,10 @@ function methods:stats()
     local C, counters = rounds.load(), changes.counters(self)
     stats.owed, stats.forgone = counters.owed, counters.forgone
     stats.renewals = counters.renewals
-    local s = ffi.new("rl_node_stats")
+    local info = ffi.new "rl_node_info"
+    local s = info.stats
     for i = 1, self.size do
-        C.rl_node_get_stats(self.core, i - 1, s)
+        C.rl_node_get_info(self.core, i - 1, info)
         stats.nodes[i] = {
             node = self.options.nodes[i].label,
             ready = s.ready ~= 0,

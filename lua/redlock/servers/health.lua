@@ -38,8 +38,8 @@ local function read(client, i, info, since)
         name_states(C)
     end
     C.rl_node_get_info(client.core, i - 1, info)
-    local row = { node = client.options.nodes[i].label, ready = info.ready ~= 0 }
-    row.code = ffi_string(C.rl_code_name(info.code))
+    local row = { node = client.options.nodes[i].label, ready = info.stats.ready ~= 0 }
+    row.code = ffi_string(C.rl_code_name(info.stats.code))
     if not row.ready then
         row.message = ffi_string(info.text)
     elseif since and tonumber(info.heard_ms) / 1000 < since then
