@@ -431,6 +431,10 @@ return {
         unit = "guard.admission_needs_a_majority",
         from = "    return state_majority(core, known) &&", to = "    return known != 0 &&" },
 
+    { name = "a server is admitted beside one that disagrees", file = "c/core/eligibility/guard.c",
+        unit = "guard.who_disagrees",
+        from = "!NODES_WHERE(core, i, g[i].state == RL_GUARD_DISAGREES)", to = "1" },
+
     { name = "our clock alone ends a quarantine", file = "c/core/eligibility/guard.c",
         unit = "quarantine.our_clock_alone",
         from = "core->guards[i].fields.observed_ms >= state_guard_ms(core) &&",

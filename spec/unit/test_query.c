@@ -155,6 +155,8 @@ SIM_TEST(question_to_one, sim_up(3))
     sim_end(round);
     CHECK(!query_ask(&s->core, 3, SIM_ASK, &key, 1, NULL, 0, 1000, s->now_ms));
     CHECK(!query_ask(&s->core, RL_ASK_EACH - 1, SIM_ASK, &key, 1, NULL, 0, 1000, s->now_ms));
+    for (int whom = RL_ASK_EACH; whom < 0; whom++)       /* only a single node has such a list */
+        CHECK(!query_ask(&s->core, whom, RL_CLIENT_LIST, NULL, 0, NULL, 0, 1000, s->now_ms));
 }
 
 /* ---- pauses ---- */

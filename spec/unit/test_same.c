@@ -92,6 +92,24 @@ SIM_TEST(strays_are_mended, sim_up(3))
 }
 
 /* The node that is asked first picks, and the others are asked for the same. */
+/* The answer of a server that is late may show a stray, so somebody must read it. */
+SIM_TEST(a_late_grant_keeps_the_client_busy, sim_up(3))
+{
+    s->primitive.rule = RL_RULE_SAME;
+    for (int i = 0; i < 3; i++)
+        s->server[i].say[SIM_ACQUIRE] = grants[1];
+    s->server[2].frozen = 1;
+    struct hold h = sim_acquire(s, "k", 30000, 1000);
+    sim_wait(s, h.round, 1000);
+    CHECK_INT(h.round->outcome, RL_GRANTED);
+    sim_run(s);
+    CHECK(core_busy(&s->core));
+    s->server[2].frozen = 0;
+    sim_run(s);
+    CHECK(!core_busy(&s->core));
+    sim_drop(s, &h);
+}
+
 SIM_TEST(home_picks_the_number, sim_up(3))
 {
     s->primitive.rule = RL_RULE_SAME;
@@ -180,6 +198,7 @@ SIM_TEST(data_of_256_bytes_is_kept, sim_up(3))
 
 SUITE(same, T(equal_numbers_make_a_majority), T(different_numbers_are_not_added_up),
       T(a_grant_names_a_number), T(the_number_goes_with_all_that_follows), T(strays_are_mended),
+      T(a_late_grant_keeps_the_client_busy),
       T(home_picks_the_number),
       T(an_import_keeps_the_number), T(who_may_not_vote_may_not_acknowledge),
       T(a_guarded_answer_is_a_vote), T(data_of_256_bytes_is_kept));

@@ -202,6 +202,19 @@ static void a_lost_subscriber_is_asked_again(void)
     finish();
 }
 
+static void the_child_of_a_fork_subscribes_anew(void)
+{
+    begin();
+    connect_0();
+    hear(0, "subscribe");
+    close_void(&core);
+    CHECK_INT(subscription->requested | subscription->subscribed, 0);
+    core_tick(&core, now_ms += 5000);
+    subscription_close(subscription_open(&core, "d", 1, now_ms), now_ms);
+    CHECK_INT(connect_0()->queue_len, 1);
+    finish();
+}
+
 /* A channel that is closed is remembered for a subscriber that is behind, until that is lost. */
 static void a_lost_subscriber_ends_closed_channels(void)
 {
@@ -280,6 +293,7 @@ static void a_subscriber_that_is_behind_is_told_later(void)
 }
 
 SUITE(subscription, T(pauses_outlast_their_channel), T(a_lost_subscriber_is_asked_again),
+      T(the_child_of_a_fork_subscribes_anew),
       T(a_lost_subscriber_ends_closed_channels),
       T(a_silent_subscriber_is_given_up),
       T(a_subscriber_that_is_behind_is_told_later), T(a_majority_wakes_at_once), T(fewer_wake_later_and_later),
