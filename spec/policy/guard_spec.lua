@@ -1,6 +1,7 @@
 -- The restart guard: servers that forgot, or may have forgotten, do not vote on an acquire.
 local forged = require "spec.support.forged"
 local quarantine = require "spec.support.quarantine"
+local redlock = require "redlock"
 local support = require "spec.support"
 
 local MAX_LEASE, GUARD, LOST = quarantine.MAX_LEASE, quarantine.GUARD, quarantine.LOST
@@ -187,6 +188,54 @@ describe("a quarantine", function()
         assert.is_true(uptime > 3000, uptime)
     end)
 
+    -- As in `redlock check --wait`, while cron and people run short commands.
+    it("is not made longer by clients that come and go", function()
+        for _, pause in ipairs { 0.4, 1 } do
+            local world = redlock.testing.new { nodes = 3,
+                client = { max_lease = 5, lease = 4, timeout = 0.1 } }
+            local patient, left = world:client(), 0
+            assert(patient:init())
+            world:kill(2)
+            world:start(2, { forgotten = true })
+            local since, admitted = world:now(), nil
+            world:spawn(function()
+                repeat
+                    admitted = patient:check()[2].guard == "admitted" and world:now()
+                    world:advance(0.5)
+                until admitted
+            end)
+            while not admitted and left < 28 do
+                local brief = world:client()
+                brief:getLock("x"):tryLock()
+                brief:close()
+                left = left + 1
+                world:advance(pause)
+            end
+            assert.truthy(admitted, pause)
+            assert.is_true(admitted - since < 2 * (5 * 1.01 + 1), admitted - since)
+            world:close()
+        end
+    end)
+
+    it("is counted by clients that stay for a second, one long after another", function()
+        local world = redlock.testing.new { nodes = 3, client = { max_lease = 2, lease = 1 } }
+        local first, admitted = world:client(), false
+        assert(first:init())
+        world:kill(2)
+        world:start(2, { forgotten = true })
+        first:close()
+        for _ = 1, 10 do
+            local brief = world:client()
+            brief:connect(1)
+            world:advance(1)
+            admitted = admitted or brief:check()[2].guard == "admitted"
+            brief:close()
+            world:advance(10)
+        end
+        assert.is_true(admitted)
+        world:close()
+    end)
+
     it("is not cut short by another client with a shorter max_lease", function()
         local cluster = support.cluster(3):admit(2)
         local long = support.warm_client(cluster, { max_lease = 2, lease = 1 })
@@ -265,7 +314,6 @@ describe("the guard", function()
     end)
 
     it("keeps keys and arguments of a primitive's scripts as they are", function()
-        local redlock = require "redlock"
         local client = support.client(support.cluster(3))
         local p = redlock.primitive {
             name = "counted",

@@ -774,8 +774,15 @@ return {
 
     { name = "a clock set back counts backward", file = "lua/redlock/scripts/marker/set.lua",
         spec = "spec/policy/marker_spec.lua clock was set back",
-        from = "math.max(0, math.min(tonumber(ARGV[4]), now - at))",
-        to = "math.min(tonumber(ARGV[4]), now - at)" },
+        from = "math.max(0, math.min(own, age))", to = "math.min(own, age)" },
+
+    { name = "a brief client starts the count of a quarantine anew",
+        file = "lua/redlock/scripts/marker/set.lua",
+        spec = "spec/policy/guard_spec.lua come and go", from = "2 * own < age", to = "false" },
+
+    { name = "brief clients alone count nothing", file = "lua/redlock/scripts/marker/set.lua",
+        spec = "spec/policy/guard_spec.lua clients that stay for a second",
+        from = " and age < 5000", to = "" },
 
     { name = "floors of another life are told", file = "lua/redlock/scripts/fenced/tell.lua",
         spec = "spec/policy/floors_spec.lua no floors of another life",
@@ -840,13 +847,13 @@ return {
 
     { name = "the server's clock alone ends a quarantine",
         file = "lua/redlock/scripts/marker/set.lua", guarded = true,
-        from = "math.min(tonumber(ARGV[4]), now - at)", to = "now - at",
+        from = "math.min(own, age)", to = "age",
         faults = { "server clock steps", "server clock races" },
         by = { "a quarantine is no older than it says" } },
 
     { name = "a client's clock alone ends a quarantine",
         file = "lua/redlock/scripts/marker/set.lua", guarded = true,
-        from = "math.min(tonumber(ARGV[4]), now - at)", to = "tonumber(ARGV[4])",
+        from = "math.min(own, age)", to = "own",
         by = { "a quarantine is no older than it says" } },
 
     { name = "a count does not say when it was", file = "lua/redlock/scripts/marker/set.lua",
