@@ -82,6 +82,9 @@ all: $(BUILD)/redlock/core.so $(WORLD) $(BUILD)/redlock/cdef.lua ## build the co
 .PHONY: always
 $(BUILD)/flags: always
 	@mkdir -p $(@D)
+	@echo '\#include <hiredis/hiredis.h>' | $(CC) $(FLAGS) -x c -E - > /dev/null || { \
+	    echo "Please install a C compiler and hiredis. On Debian: apt-get install" \
+	    "gcc libc6-dev luajit libhiredis-dev libssl-dev pkg-config" >&2; exit 1; }
 	@new=$@.$$$$ && echo $(CC) $(FLAGS) $(CFLAGS) $(LDFLAGS) $(LIBHIREDIS) TLS=$(TLS) > $$new && \
 	    if cmp -s $$new $@; then rm $$new; else mv $$new $@; fi
 

@@ -339,8 +339,8 @@ describe("what make installs for demos and specs", function()
             return pending "only root can have a /usr/sbin of its own"
         end
         local dir = support.tmpdir()
-        sys.write_file(dir .. "/apt-get", ("#!/bin/sh\n"
-            .. "[ $1 = update ] || { /usr/sbin/policy-rc.d; echo $? > %s/refused; }\n"):format(dir))
+        sys.write_file(dir .. "/apt-get", ("#!/bin/sh\n[ $1 = update ] || { echo $* > %s/named\n"
+            .. "/usr/sbin/policy-rc.d; echo $? > %s/refused; }\n"):format(dir, dir))
         sys.write_file(dir .. "/dpkg", "#!/bin/sh\nexit 1\n")
         sys.write_file(dir .. "/apt-cache", "#!/bin/sh\n")
         assert.is_true(support.sh(("cd %s && mkdir sbin && chmod +x apt-get dpkg apt-cache")
@@ -349,5 +349,17 @@ describe("what make installs for demos and specs", function()
             PATH=%s:$PATH exec spec/setup demo' > /dev/null]]):format(dir, dir)))
         assert.equal("101\n", sys.read_file(dir .. "/refused"))
         assert.is_nil(sys.read_file(dir .. "/sbin/policy-rc.d"))
+        -- README lets `make install` follow, and servers with TLS need these then.
+        local named = sys.read_file(dir .. "/named")
+        for _, package in ipairs { "libhiredis-dev", "libssl-dev", "pkg-config" } do
+            assert.truthy(named:find(" " .. package .. " ", 1, true), package)
+        end
+    end)
+
+    it("is named where there is no compiler", function()
+        local p = support.spawn { "make", "-s", "all", "CC=no-such-compiler",
+            "BUILD=" .. support.tmpdir(), stdout = "pipe", stderr = "stdout" }
+        assert.matches("apt%-get install gcc .-libhiredis%-dev .-libssl%-dev", p:read_all(60))
+        assert.equal(2, p:wait(60))
     end)
 end)
