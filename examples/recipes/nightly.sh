@@ -1,6 +1,7 @@
 #!/bin/sh
 # A nightly job whose result is written to SQLite. Put it into the crontab of every machine:
 #
+#     PATH=/usr/local/bin:/usr/bin:/bin
 #     0 3 * * *  nightly.sh DATABASE JOB...        JOB prints SQL
 #
 # One machine runs it. The name stays closed for an hour, also if JOB fails, because the machines'

@@ -77,6 +77,7 @@ STATUSES
 
   # crontab of every machine: the first one runs the job. Their clocks
   # may differ by 50 s, or by as long as the job takes if that is more
+  PATH=/usr/local/bin:/usr/bin:/bin
   0 3 * * *  redlock run nightly --no-wait --at-least 50 -- report
   # one deployment after the other
   redlock run deploy:web --wait 600 -- ./deploy.sh
