@@ -8,7 +8,7 @@
 # clocks differ. The table `mark` refuses smaller tokens, so a run that was paused past its lease
 # changes nothing. SQLite runs all of the SQL or, when JOB or a statement fails, nothing.
 [ $# -ge 2 ] || { echo "usage: nightly.sh DATABASE JOB..." >&2; exit 2; }
-redlock run nightly --no-wait --at-least 3600 -- sh -ec '
+redlock run nightly --no-wait --quiet --at-least 3600 -- sh -ec '
     case $1 in /*) database=$1 ;; *) database=./$1 ;; esac
     shift
     sql=$("$@") || { echo "nightly.sh: $1 failed: $?" >&2; exit 1; }

@@ -252,6 +252,12 @@ describe("redlock run", function()
             p = start("echo in; exec sleep 60", "--permits", "1")
             assert.equal("in", p:read_line(20))
             waits("all permits of", "run", "x", "--permits", "1", "--", "true")
+            local function said(...)
+                return { ends(start("true", ...)) }
+            end
+            assert.same({ 124, "" }, said("--permits", "1", "--no-wait", "--quiet"))
+            assert.same({ 0, "" }, said("--once", "60"))
+            assert.same({ 124, "" }, said("--once", "60", "--quiet"))
             local quiet = start("true", "--permits", "1", "--quiet")
             assert.is_nil(quiet:read_line(4))
             p:kill "TERM"

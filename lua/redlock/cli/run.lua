@@ -20,7 +20,8 @@ _M.flags = {
     { "--no-wait", nil, "do not wait for a holder. New or restarted servers are waited for all the "
         .. "same, until a majority votes: they get their votes only while a client is connected",
         short = "-n" },
-    { "--quiet", nil, "do not print who holds the lock while waiting (otherwise after 2 s)",
+    { "--quiet", nil, "do not print who holds the lock, neither while waiting (otherwise after "
+        .. "2 s) nor with status 124",
         short = "-q" },
     { "--lease", "S", "how long the lock outlives a crash of this machine (30)" },
     { "--at-least", "S", "keep the name closed until S seconds after it was acquired, even if the "
@@ -78,7 +79,7 @@ STATUSES
   # crontab of every machine: the first one runs the job. Their clocks
   # may differ by 50 s, or by as long as the job takes if that is more
   PATH=/usr/local/bin:/usr/bin:/bin
-  0 3 * * *  redlock run nightly --no-wait --at-least 50 -- report
+  0 3 * * *  redlock run nightly --no-wait --quiet --at-least 50 -- report
   # one deployment after the other
   redlock run deploy:web --wait 600 -- ./deploy.sh
   # at most three machines download at a time; backups keep out
@@ -201,10 +202,8 @@ function _M.main(given, names, argv)
     end
     if not got then
         client:close()
-        if err and status == HELD then
-            report.note(hold:refusal(err))
-        elseif err then
-            report.note(report.error(err))
+        if err and not (status == HELD and given["--quiet"]) then
+            report.note(status == HELD and hold:refusal(err) or report.error(err))
         end
         return status
     end
