@@ -91,7 +91,7 @@ local host = require("redlock.host.loop").new {
     end,
 }
 
--- ---- its use ---------------------------------------------------------------------
+-- ---- an example ---------------------------------------------------------------------
 
 local function main(nodes)
     local client = require("redlock").new { nodes = nodes, host = host }

@@ -25,7 +25,7 @@ local function open(path, flags)
     return fd >= 0 and fd or error("cannot open " .. path)
 end
 
--- On the disk, not only in memory: a mark must not be forgotten. For folders, too.
+-- Waits until a file or a folder is on the disk: a mark must outlast a power failure.
 local function sync(path)
     local fd = open(path, O_RDONLY)
     assert(C.fsync(fd) == 0, path)

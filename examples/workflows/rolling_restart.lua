@@ -5,7 +5,7 @@
 --     rolling_restart.lua 'ssh -- "$1" systemctl restart app' \
 --         'curl -fsm 2 "http://$1/up"' web1 web2
 --
--- RESTART and HEALTHY are commands of the shell, in which $1 is a host. The run stops if a machine
+-- RESTART and HEALTHY are shell commands, in which $1 is a host. The run stops if a machine
 -- does not come back. The next run stops, too, until every machine is healthy. To restart several
 -- at a time: drain.lua.
 local UP_WITHIN = 60                                -- seconds
