@@ -62,7 +62,7 @@ local function is_well(line)
     elseif UNUSED[method] then       -- without a text of its own
         return outcome == "config"
     elseif method == "check" then            -- of a lock, which raises
-        return outcome:find "not_held" ~= nil
+        return outcome:find "redlock: closed: " ~= nil
     end
     return outcome == "value" and (LOCAL[call] or LOCAL[method] or method:find "^get") ~= nil
 end

@@ -163,7 +163,9 @@ end
 -- time. Call process.catch() first.
 -- @param hold       remaining(): seconds left, 0: lost; lost: why; lease: seconds that it lasts
 --   without renewal; max: seconds that it may last, or nil; what: its name in messages
--- @param argv, given, variables  the command; the options of the verb; for its environment, by name
+-- @param argv       the command
+-- @param given      the options of the verb
+-- @param variables  for its environment, by name
 -- @return its exit status; why it was ended, or nil; and whether a signal has asked it to end
 function _M.run(hold, argv, given, variables)
     -- With a group of its own, signals go to all of it. At a terminal the command stays in this

@@ -39,7 +39,7 @@ local function label_of(client, id)
     return LEADER .. word .. (client.label and " on " .. client.label or "")
 end
 
--- The id in the card behind a value; nil: it has none.
+-- The id in the card behind a value, or nil.
 local function id_in(text)
     local found = card.read(text)
     local word = found and match(found.label, "^" .. LEADER .. "(%S+)")
@@ -112,7 +112,7 @@ function methods:resign()
 end
 
 local function leader_in(answer)
-    return answer.vote == 1 and answer.data or nil
+    return answer.vote == 1 and match(answer.data, "^%d+.*") or nil
 end
 
 --- `id` is nil for the holder of a fenced lock of the name.
