@@ -3,8 +3,8 @@
 -- takes over.
 --
 --     leader.lua COMMAND        COMMAND is a step of the leader's work. It runs once a second.
---                               REDLOCK_TOKEN is the term. Send it with each write: the receiver can
---                               refuse smaller ones
+--                               REDLOCK_TOKEN is the term. Send it with each write: the receiver
+--                               can refuse smaller ones
 local command = assert(args[1], "usage: leader.lua COMMAND")
 local host = io.popen("uname -n"):read "*l"
 local election = client:getElection("scheduler", { id = host })
