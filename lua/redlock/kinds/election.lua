@@ -41,8 +41,7 @@ end
 
 -- The id in the card behind a value, or nil.
 local function id_in(text)
-    local found = card.read(text)
-    local word = found and match(found.label, "^" .. LEADER .. "(%S+)")
+    local word = match(text, "^ %x+ " .. LEADER .. "(%S+)")
     return word and encoding.unescape(word)
 end
 
@@ -54,14 +53,6 @@ end
 local function tell(self)
     question.say(self.client, { primitive = fenced_lock, script = "tell",
         keys = fenced_lock.keys(self.client, self.name), args = { channel(self) } })
-end
-
--- Lets everybody know of a new leader that still leads.
-local function take_office(self, term)
-    tell(self)
-    if self.view:isValid() then
-        self.on_elected(self, term)
-    end
 end
 
 function methods:campaign(wait)
@@ -90,7 +81,12 @@ function methods:campaign(wait)
         return term
     end
     view:onLost(function(_, reason) self.on_lost(self, reason) end)
-    local done, why = pcall(take_office, self, term)
+    local done, why = pcall(function()
+        tell(self)
+        if view:isValid() then
+            self.on_elected(self, term)
+        end
+    end)
     if not done then                 -- nobody else would resign
         errors.finally(methods.resign, self)
         error(why, 0)
@@ -103,9 +99,8 @@ function methods:remaining() return self.view:remaining() end
 function methods:term() return self.view:token() end
 
 function methods:resign()
-    local term = self.view:token()
     local ok, err = self.view:unlock()
-    if ok and term and self.client.core then
+    if ok and self.client.core then
         tell(self)
     end
     return ok, err
