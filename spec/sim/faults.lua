@@ -195,8 +195,10 @@ _M.list = {
                 end
                 C.sim_step_boot(p.index, us * p.rate)
                 p.stopped_us, p.runs_since_us = p.stopped_us + us, sim.now()
-                for _, hold in ipairs(sim.held) do
-                    hold.until_us = hold.until_us - (hold.process == p and us or 0)
+                for _, holds in ipairs { sim.held, sim.promised } do
+                    for _, hold in ipairs(holds) do
+                        hold.until_us = hold.until_us - (hold.process == p and us or 0)
+                    end
                 end
                 leaps = leaps - 1
                 if leaps > 0 then
