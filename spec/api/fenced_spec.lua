@@ -71,7 +71,7 @@ for _, n in ipairs { 1, 2, 3, 5 } do
             assert.is_true(fenced:unlock())
         end)
 
-        it("goes on when its counters have ended, as they do a day after the last hold", function()
+        it("goes on when its counters have expired, a day after the last hold", function()
             local token = once(client)
             support.eventually(function() return cluster:keys() == n end)
             cluster:each(function(s)

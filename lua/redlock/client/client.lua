@@ -288,7 +288,6 @@ function methods:releaseAll()
     return true
 end
 
--- Begins a call that waits for the servers: see lock.open_to_wait.
 local function open_to_wait(self, what)
     return lock.open_to_wait { client = self, describe = function() return what end }
 end

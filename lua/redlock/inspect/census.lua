@@ -9,6 +9,7 @@
 -- a new connection it begins again, as the order may differ. Once one more server has finished, one
 -- that lies cannot hide a name; it can never invent a holder, which needs q servers.
 
+local answers = require "redlock.runtime.answers"
 local card = require "redlock.text.card"
 local errors = require "redlock.runtime.errors"
 local question = require "redlock.runtime.question"
@@ -85,10 +86,6 @@ end
 
 -- ---- from server to server -----------------------------------------------------------
 
-local function connects(client, place)
-    return client:stats().nodes[place].connects
-end
-
 local function begin(server)
     server.cursor, server.rows, server.n, server.long = "0", {}, 0, 0
     server.pages, server.misses, server.connects = 0, 0, nil
@@ -108,7 +105,7 @@ local function take(client, server, said, before, now)
         end
         return
     end
-    local after = connects(client, server.place)
+    local after = answers.node_info(client, server.place).stats.connects
     if before ~= after or server.connects and server.connects ~= after then
         server.again = (server.again or 0) + 1
         begin(server)
@@ -168,7 +165,7 @@ local function turn(client, list, args)
         if server.misses > 0 then        -- its connection may be opened again
             rounds.sleep(client, PAUSE)
         end
-        before[k] = connects(client, server.place)
+        before[k] = answers.node_info(client, server.place).stats.connects
         asked[k] = { body = PAGE, place = server.place, keys = {}, args = { args[1], args[2],
             server.cursor, args[3], format("%d", LOOKED) } }
     end

@@ -110,7 +110,6 @@ local function leader_in(answer)
     return answer.vote == 1 and match(answer.data, "^%d+.*") or nil
 end
 
---- `id` is nil for the holder of a fenced lock of the name.
 function methods:leader()
     local said, err = asking.ask(self.view, "look", {})
     if not said then

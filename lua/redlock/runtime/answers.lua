@@ -84,10 +84,16 @@ function _M.code_name(outcome)
     return ffi_string(load().rl_code_name(outcome))
 end
 
+--- What the core knows of server i: an rl_node_info, which the next call overwrites.
+function _M.node_info(client, i)
+    load().rl_node_get_info(client.core, i - 1, info_out)
+    return info_out
+end
+
 -- The core's text on why a node gives no votes; nil: none.
 local function text_of(client, i)
-    C.rl_node_get_info(client.core, i - 1, info_out)
-    return info_out.text[0] ~= 0 and ffi_string(info_out.text) or nil
+    local text = _M.node_info(client, i).text
+    return text[0] ~= 0 and ffi_string(text) or nil
 end
 
 -- The code and message for a node whose answer the decision did not need.
@@ -171,8 +177,7 @@ end
 
 -- Explains why row i is still unseeded, by what rounds.teach() has returned.
 local function explain(client, row, lesson, i)
-    local told, may_know, info = lesson[i], silent(lesson, i), ffi_new "rl_node_info"
-    C.rl_node_get_info(client.core, i - 1, info)
+    local told, may_know, info = lesson[i], silent(lesson, i), _M.node_info(client, i)
     if info.marker_code ~= 0 then        -- the server refused to learn
         row.code = _M.code_name(info.marker_code)
         row.message = row.code .. (row.code == "noperm" and SEEDING or "")
