@@ -351,6 +351,10 @@ void node_refuse(struct node *nd, int code, const char *format, ...)
     nd->code = code;
     vsnprintf(nd->text, sizeof(nd->text), format, args);
     va_end(args);
+    for (char *c = nd->text; *c; c++) {        /* it may name a host or a file */
+        if (*c < ' ' || *c > '~')
+            *c = '?';
+    }
 }
 
 /* ---- requests ---- */

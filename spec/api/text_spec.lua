@@ -66,6 +66,25 @@ describe("texts of others", function()
         client:close()
     end)
 
+    it("that are paths", function()
+        local function row(opts)
+            local uri = opts.ca_file and "rediss://127.0.0.1" or server.uri
+            local client = support.client({ uri }, opts)
+            assert_harmless(tostring(client:check()))
+            local _, err = client:getLock("x"):tryLock(0)
+            client:close()
+            assert_harmless(tostring(err))
+            return tostring(err)
+        end
+        local path = support.tmpdir() .. "/" .. EVIL:gsub("[%z/]", "")
+        assert.matches("%?%]0;pwned%?.*: No such file", row { password_file = path })
+        local f = assert(io.open(path, "w"))
+        f:write "secret"
+        f:close()
+        assert.matches("AUTH", row { password_file = path })
+        assert.matches("ca_file .*%?%]0;pwned%?", row { ca_file = path })
+    end)
+
     it("that are names", function()
         local client = support.client { server.uri }
         local l = client:getLock(EVIL)

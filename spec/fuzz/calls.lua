@@ -33,7 +33,7 @@ if #uris == 0 then           -- starts the servers, and itself again
     support.cleanup()
     -- Before that there may be what callbacks print, and what the library says of those that fail.
     local calls = status == 0 and text and not text:find("runtime error:", 1, true)
-        and text:match "(%d+ calls)\n$"
+        and text:match "([1-9]%d* calls)\n$"
     print(calls and ("%s: %s, nothing found"):format(what, calls)
         or ("%s\n%s: found something; SEED %d"):format(text, what, seed))
     os.exit(calls and 0 or 1)

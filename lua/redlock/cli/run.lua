@@ -79,7 +79,7 @@ STATUSES
   # crontab of every machine: the first one runs the job. Their clocks
   # may differ by 50 s, or by as long as the job takes if that is more
   PATH=/usr/local/bin:/usr/bin:/bin
-  0 3 * * *  redlock run job --no-wait --quiet --at-least 50 -- report
+  @daily  redlock run nightly --no-wait --quiet --at-least 50 -- report
   # one deployment after the other
   redlock run deploy:web --wait 600 -- ./deploy.sh
   # at most three machines download at a time; backups keep out

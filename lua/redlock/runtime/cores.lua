@@ -11,7 +11,7 @@ local MAX_TEXT = 1024        -- bytes of an error of rl_open, which may name a f
 -- close(core) is called when the core is collected.
 local function kept(core, close, text)
     if core == nil then
-        return nil, ffi.string(text)
+        return nil, (ffi.string(text):gsub("[^ -~]", "?"))
     end
     return ffi.gc(core, finalizers.of_core(close))
 end

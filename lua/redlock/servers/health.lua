@@ -187,6 +187,7 @@ end
 -- A warning if every user of the machine may write this file, or read its secret; or nil.
 local function exposed(path, secret)
     local modes = rounds.load().rl_file_exposed(path)
+    path = path:gsub("[^ -~]", "?")
     if modes >= 2 then
         return format("every user of this machine can write or replace %s, and so decide which "
             .. "servers are trusted: chmod go-w it and its folder", path)
