@@ -305,7 +305,7 @@ describe("redlock run", function()
                 "stopped by signal 21, as it wants the terminal", "fg; echo E''ND=$?\n",
                 "redlock run", "anna\n", "got:anna", "END=0" },
             ["is stopped by Ctrl-Z, and goes on"] = { "echo rows | " .. RUN .. ASK,
-                "IN", "\26", "Stopped.-END=%d+%s.-[#$] ",       -- the shell reads again
+                "IN", "\26", "Stopped.-END=%d+%s.-[#$>] ",       -- the shell reads again
                 "fg; echo E''ND=$?\n", "redlock run", "anna\n", "got:anna", "END=0" },
             ["is ended by Ctrl-C"] = { "echo rows | " .. RUN .. "'echo I\"\"N; exec sleep 60'",
                 "IN", "\3", "END=130" },
