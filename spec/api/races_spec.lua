@@ -136,12 +136,15 @@ describe("of two calls for one hold", function()
                         assert(l:onLost(function() mine.lost = mine.lost + 1 end))
                         local ra, rb
                         hold(true)
-                        local begun
-                        spawn(function()
-                            begun = true
-                            ra = result(CALLS[a], l)
-                        end)
-                        while not begun do sleep(0.001) end
+                        local function begin(call, done)
+                            local begun
+                            spawn(function()
+                                begun = true
+                                done(result(call, l))
+                            end)
+                            while not begun do sleep(0.001) end
+                        end
+                        begin(CALLS[a], function(said) ra = said end)
                         if how == "one is answered" then
                             hold(false)
                             if a ~= "close" then
@@ -149,7 +152,7 @@ describe("of two calls for one hold", function()
                             end
                         end
                         if how == "both wait" then
-                            spawn(function() rb = result(CALLS[b], l) end)
+                            begin(CALLS[b], function(said) rb = said end)
                         else
                             local can_wait = HOST.can_wait
                             HOST.can_wait = function() return false end

@@ -302,7 +302,8 @@ describe("redlock run", function()
                 RUN .. "'while echo row; do sleep 0.05; done' | sh -c " .. ASK,
                 "IN", "anna\n", "got:anna", "END=0" },
             ["asks in the background"] = { RUN .. ASK .. " < /dev/null &",
-                "stopped by signal 21, as it wants the terminal", "fg; echo E''ND=$?\n",
+                "stopped by signal 21, as it wants the terminal",
+                "until jobs | grep -q Stopped; do sleep 0.05; done; fg; echo E''ND=$?\n",
                 "redlock run", "anna\n", "got:anna", "END=0" },
             ["is stopped by Ctrl-Z, and goes on"] = { "echo rows | " .. RUN .. ASK,
                 "IN", "\26", "Stopped.-END=%d+%s.-[#$>] ",       -- the shell reads again

@@ -41,7 +41,7 @@ describe("compiled code", function()
     teardown(support.cleanup)
 
     it("is what a script's cycles are", function()
-        local child = support.child(cluster, "{}", WATCH .. [[
+        local child = support.child(cluster, "{ timeout = 5 }", WATCH .. [[
             local fenced, held = client:getFencedLock "f", client:getLock "h"
             assert(held:tryLock())
             local how = {
