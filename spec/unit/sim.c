@@ -326,13 +326,43 @@ void sim_heal(struct sim *s)
     }
 }
 
+/* A lease that is held is looked after for as long as it has its handle. */
+static void drop_held(struct sim *s)
+{
+    for (int k = 0; k < SIM_KEYS && s->lease[k]; k++)
+        if (s->lease[k]->list == &s->core.held && !s->lease[k]->orphan)
+            holder_drop(s->lease[k], s->now_ms);
+}
+
+static void come_to_rest(struct sim *s)
+{
+    sim_run(s);
+    for (int k = 0; k < 2000 && core_due_ms(&s->core) != INT64_MAX; k++) {
+        drop_held(s);
+        step(s, INT64_MAX);
+    }
+    CHECK_INT(core_due_ms(&s->core), INT64_MAX);
+}
+
+/* The handles that the test has still: at rest nothing else refers to a round, and nothing
+ * but rounds and a handle to a lease. */
+static void give_back(struct sim *s)
+{
+    for (int k = 0; k < SIM_KEYS && s->round[k]; k++)
+        if (s->round[k]->refs > 0)
+            round_free(s->round[k]);
+    for (int k = 0; k < SIM_KEYS && s->lease[k]; k++)
+        if (s->lease[k]->refs > 0)
+            holder_drop(s->lease[k], s->now_ms);
+}
+
 void sim_finish(struct sim *s)
 {
+    drop_held(s);
     sim_heal(s);
-    sim_run(s);
-    for (int k = 0; k < 2000 && core_due_ms(&s->core) != INT64_MAX; k++)
-        step(s, INT64_MAX);
-    CHECK_INT(core_due_ms(&s->core), INT64_MAX);
+    come_to_rest(s);
+    give_back(s);
+    come_to_rest(s);
     CHECK_INT(s->core.handles, 0);
     CHECK(s->core.active == NULL && s->core.active_last == NULL);
     CHECK(s->core.owing == NULL);
@@ -381,6 +411,18 @@ void sim_flush_scripts(struct sim *s)
 
 /* ---- what the user does ---- */
 
+/* Remembers what the user has a handle of; the core uses the same memory again. */
+static void gave(struct sim *s, rl_round *round, rl_lease *lease)
+{
+    int r = 0, l = 0;
+    while (s->round[r] && s->round[r] != round)
+        REQUIRE(++r < SIM_KEYS);
+    s->round[r] = round;
+    while (s->lease[l] && s->lease[l] != lease)
+        REQUIRE(++l < SIM_KEYS);
+    s->lease[l] = lease;
+}
+
 struct hold sim_acquire(struct sim *s, const char *key, int64_t lease_ms,
                         int64_t within_ms)
 {
@@ -392,6 +434,7 @@ struct hold sim_acquire(struct sim *s, const char *key, int64_t lease_ms,
                             (rl_bytes){value, RL_VALUE_LEN}, lease_ms, within_ms,
                             s->home ? 0 : -1, s->now_ms, &h.lease);
     REQUIRE(h.round != NULL && h.lease != NULL);
+    gave(s, h.round, h.lease);
     return h;
 }
 
@@ -442,6 +485,7 @@ struct hold sim_import(struct sim *s, const char *key, const struct parcel *p,
                              (rl_bytes){value, RL_VALUE_LEN}, lease_ms, p->token,
                              s->now_ms, &h.lease);
     REQUIRE(h.round != NULL && h.lease != NULL);
+    gave(s, h.round, h.lease);
     return h;
 }
 
@@ -456,6 +500,7 @@ rl_round *sim_ask_within(struct sim *s, const char *key, int64_t within_ms)
     rl_round *round =
         query_ask(&s->core, RL_ASK_MAJORITY, SIM_ASK, keys, 1, NULL, 0, within_ms, s->now_ms);
     REQUIRE(round != NULL);
+    gave(s, round, NULL);
     return round;
 }
 

@@ -120,6 +120,8 @@ struct sim {
     int hasty;                    /* or expire keys at half their time */
     rl_primitive primitive;
     struct core core;
+    rl_round *round[SIM_KEYS];    /* handles that the user was given */
+    rl_lease *lease[SIM_KEYS];
     struct node_config config[RL_MAX_NODES];
     struct sim_server server[RL_MAX_NODES];
 };
@@ -134,8 +136,8 @@ void sim_fence(struct sim *s);
 /* The same with all connections made, long enough to count as stable; logs are empty. */
 struct sim *sim_up(int n);
 
-/* Gives all servers their health back, lets everything come to rest, checks that nothing
- * is owed, awaited or leaked, and frees it. */
+/* Gives back the handles that the test has still, gives all servers their health back, lets
+ * everything come to rest, checks that nothing is owed, awaited or leaked, and frees it. */
 void sim_finish(struct sim *s);
 
 /* A test with a sim of its own, s, which is finished behind it:

@@ -34,7 +34,6 @@ static void grant(int n)
     CHECK_INT(lease_remaining_ms(h.lease, t0 + 29699), 0);
     CHECK_INT(sim_mine(s, "k", h.lease), all_of(n));
     sim_logs_are(s, "A");
-    sim_drop(s, &h);
     sim_finish(s);
 }
 
@@ -52,7 +51,6 @@ static void grant_cold(int n)
     CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
     /* Those that were not ready when it was decided have not been asked. */
     CHECK(__builtin_popcount(sim_mine(s, "k", h.lease)) >= quorum_size(n));
-    sim_drop(s, &h);
     sim_finish(s);
 }
 
@@ -66,7 +64,6 @@ SIM_TEST(byte_by_byte, sim_new(5))
     s->chunk = 1;
     struct hold h = sim_acquire(s, "k", 5000, 1000);
     CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
-    sim_drop(s, &h);
 }
 
 /* Of 5 s there are 4948 ms that count. */
@@ -86,7 +83,6 @@ static void too_little_left(int late_ms, int outcome)
     CHECK_INT(h.lease->state == LEASE_HELD, outcome == RL_GRANTED);
     sim_run(s);
     CHECK_INT(sim_with(s, "k"), outcome == RL_GRANTED ? all_of(3) : 0);
-    sim_drop(s, &h);
     sim_finish(s);
 }
 
@@ -116,7 +112,6 @@ static void win_early(int n)
     CHECK_INT(sim_mine(s, "k", h.lease), all_of(n));
     sim_run(s);
     sim_logs_are(s, "A");
-    sim_drop(s, &h);
     sim_finish(s);
 }
 
@@ -148,7 +143,6 @@ static void lose_early(int n)
     CHECK_INT(sim_with(s, "k"), all_of(no));
     for (int i = 0; i < no; i++)
         CHECK_INT(h.round->slot[i].extra, 9000);
-    sim_drop(s, &h);
     sim_finish(s);
 }
 
@@ -177,7 +171,6 @@ SIM_TEST(home_is_asked_first, sim_up(3))
     CHECK_INT(sim_outcome(s, h.round), RL_HELD);
     for (int i = 0; i < 3; i++)
         CHECK_INT(asked(&s->server[i]), i == 2);
-    sim_drop(s, &h);
 }
 
 /* Who has home keeps it, and asks the rest twice. */
@@ -190,7 +183,6 @@ SIM_TEST(home_asks_the_rest_again, sim_up(3))
     CHECK_INT(sim_outcome(s, h.round), RL_HELD);
     for (int i = 0; i < 3; i++)
         CHECK_INT(asked(&s->server[i]), i ? 2 : 1);
-    sim_drop(s, &h);
 }
 
 /* A contended attempt does not keep others out until a time-out. */
@@ -203,7 +195,6 @@ SIM_TEST(contended_does_not_wait_for_the_silent, sim_up(3))
     sim_wait(s, h.round, 1000);
     CHECK_INT(h.round->outcome, RL_HELD);
     CHECK(s->now_ms - t0 <= 2 * NODE_PAUSE_MS);
-    sim_drop(s, &h);
 }
 
 static void tie(int n)
@@ -226,7 +217,6 @@ static void tie(int n)
     sim_run(s);
     CHECK_INT(sim_mine(s, "k", h.lease), 0);
     CHECK(s->core.owing == NULL);
-    sim_drop(s, &h);
     sim_finish(s);
 }
 
@@ -268,7 +258,6 @@ static void too_few(int n)
     CHECK_INT(sim_outcome(s, h.round), RL_NO_QUORUM);
     CHECK_INT(h.round->slot[0].code, RL_REFUSED);
     CHECK_INT(sim_with(s, "k"), 0);
-    sim_drop(s, &h);
     sim_finish(s);
 }
 
@@ -285,7 +274,6 @@ static void just_enough(int n)
     struct hold h = sim_acquire(s, "k", 5000, 1000);
     CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
     CHECK_INT(sim_mine(s, "k", h.lease), all_of(quorum_size(n)));
-    sim_drop(s, &h);
     sim_finish(s);
 }
 
@@ -312,7 +300,6 @@ SIM_TEST(votes_end_at_the_time_out, sim_up(3))
     CHECK_INT(h.round->outcome, RL_NO_QUORUM);
     CHECK_INT(h.round->slot[0].code, RL_TIMEOUT);
     CHECK_INT(s->core.nodes[0].stats.timeouts, 1);
-    sim_drop(s, &h);
 }
 
 SIM_TEST(ends_within_its_time, sim_up(3))
@@ -327,7 +314,6 @@ SIM_TEST(ends_within_its_time, sim_up(3))
     h = sim_acquire(s, "k", 5000, 0);
     sim_tick(s);
     CHECK_INT(h.round->outcome, RL_NO_QUORUM);
-    sim_drop(s, &h);
 }
 
 /* Asked late, because the connection had to be made first: it has one time-out from
@@ -355,7 +341,6 @@ SIM_TEST(asked_late_waits_one_time_out, sim_new(1))
     int64_t t0 = s->now_ms;
     CHECK_INT(sim_wait(s, h.round, 5000), RL_NO_QUORUM);
     CHECK_INT(s->now_ms - t0, SIM_TIMEOUT_MS);
-    sim_drop(s, &h);
 }
 
 /* A late vote still counts while the round is open. */
@@ -370,7 +355,6 @@ SIM_TEST(late_votes_count, sim_up(3))
     sim_advance(s, 40);
     s->server[1].holds = 0;
     CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
-    sim_drop(s, &h);
 }
 
 /* The votes come at the moment when the lease is worth nothing any more. */
@@ -389,7 +373,6 @@ SIM_TEST(too_late_is_expired, sim_up(3))
     CHECK_INT(lease_remaining_ms(h.lease, s->now_ms), 0);
     CHECK_INT(sim_with(s, "k"), 0);
     sim_logs_are(s, "AR");
-    sim_drop(s, &h);
 }
 
 SIM_TEST(one_millisecond_is_enough, sim_up(3))
@@ -398,7 +381,6 @@ SIM_TEST(one_millisecond_is_enough, sim_up(3))
     sim_skip(s, sim_validity(200, 0) - 1);
     CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
     CHECK_INT(lease_remaining_ms(h.lease, s->now_ms), 1);
-    sim_drop(s, &h);
 }
 
 /* Nothing is gained by waiting beyond the validity, whatever the caller's patience. */
@@ -414,7 +396,6 @@ SIM_TEST(does_not_wait_beyond_validity, sim_up(3))
     sim_run(s);
     CHECK_INT(sim_with(s, "k"), 0);
     sim_logs_are(s, "AR");
-    sim_drop(s, &h);
 }
 
 SIM_TEST(a_lease_that_is_all_drift, sim_up(3))
@@ -429,7 +410,6 @@ SIM_TEST(a_lease_that_is_all_drift, sim_up(3))
     struct hold h = sim_acquire(s, "k", 4, 1000);
     CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
     CHECK_INT(lease_remaining_ms(h.lease, s->now_ms), 1);
-    sim_drop(s, &h);
 }
 
 /* ---- several attempts at once ---- */
@@ -445,8 +425,6 @@ static void contenders(int n)
     for (int k = 0; k < MANY; k++)       /* all nodes were asked in the same order */
         CHECK_INT(h[k].round->outcome, k == 0 ? RL_GRANTED : RL_HELD);
     CHECK_INT(sim_mine(s, "k", h[0].lease), all_of(n));
-    for (int k = 0; k < MANY; k++)
-        sim_drop(s, &h[k]);
     sim_finish(s);
 }
 

@@ -117,43 +117,35 @@ BATCH_TEST(no_more_than_the_most)
 }
 
 /* A server that refuses is asked for each alone, for a while. */
-static void refuses(struct fixture *f, const char *answer, int apart)
+static void answers_to_all_may_be_none(void)
 {
-    call_all(f, 0, 1, 1000);
-    sent(f);
-    feed(f, answer);
-    CHECK_INT(next_for(f, 0, 1001), NODE_ALONE);
-    CHECK_INT(next_for(f, 1, 1001), NODE_ALONE);
-    call_all(f, 0, 1, 1002);
-    CHECK_INT(strstr(sent(f), " 2 k0 k1") == NULL, apart);
-    call_all(f, 0, 1, 11001);
-    CHECK(strstr(sent(f), " 2 k0 k1") != NULL);
-}
-
-BATCH_TEST(a_key_may_be_forbidden)
-{
-    refuses(f, "-NOPERM no\r\n", 1);
-    CHECK_INT(f->node.stats.errors, 1);
-}
-
-BATCH_TEST(nonsense_is_no_answer)
-{
-    refuses(f, "$3\r\n111\r\n", 1);
-}
-
-BATCH_TEST(no_letters_are_no_answer)
-{
-    refuses(f, "$0\r\n\r\n", 1);
-}
-
-BATCH_TEST(a_number_is_no_answer)
-{
-    refuses(f, ":1\r\n", 1);
-}
-
-BATCH_TEST(the_script_may_be_gone)
-{
-    refuses(f, "-NOSCRIPT no\r\n", 0);
+    static const struct {
+        const char *answer;
+        int apart, errors;
+    } rows[] = {
+        {"-NOPERM no\r\n", 1, 1},          /* a key may be forbidden */
+        {"$3\r\n111\r\n", 1, 0},
+        {"$0\r\n\r\n", 1, 0},
+        {":1\r\n", 1, 0},
+        {"-NOSCRIPT no\r\n", 0, 1},        /* it may be gone, and is sent again */
+    };
+    for (size_t k = 0; k < sizeof(rows) / sizeof(*rows); k++) {
+        struct fixture f;
+        test_note("%s", rows[k].answer);
+        set_up(&f);
+        begin(&f);
+        call_all(&f, 0, 1, 1000);
+        sent(&f);
+        feed(&f, rows[k].answer);
+        CHECK_INT(next_for(&f, 0, 1001), NODE_ALONE);
+        CHECK_INT(next_for(&f, 1, 1001), NODE_ALONE);
+        CHECK_INT(f.node.stats.errors, rows[k].errors);
+        call_all(&f, 0, 1, 1002);
+        CHECK_INT(strstr(sent(&f), " 2 k0 k1") == NULL, rows[k].apart);
+        call_all(&f, 0, 1, 11001);
+        CHECK(strstr(sent(&f), " 2 k0 k1") != NULL);
+        end(&f);
+    }
 }
 
 BATCH_TEST(its_text_goes_with_it_then)
@@ -202,7 +194,7 @@ BATCH_TEST(half_an_answer_given_out_is_torn)
     CHECK_INT(next(f, 2001), NODE_IDLE);
 }
 
-SUITE(batch, T(they_go_as_one), T(one_goes_as_ever), T(what_comes_behind_goes_behind), T(no_more_than_the_most), T(a_key_may_be_forbidden),
-      T(nonsense_is_no_answer), T(no_letters_are_no_answer), T(a_number_is_no_answer), T(the_script_may_be_gone),
+SUITE(batch, T(they_go_as_one), T(one_goes_as_ever), T(what_comes_behind_goes_behind),
+      T(no_more_than_the_most), T(answers_to_all_may_be_none),
       T(its_text_goes_with_it_then), T(a_connection_may_break),
       T(half_an_answer_given_out_is_torn));

@@ -3,11 +3,10 @@
  */
 #include "sim.h"
 
-static void closed(struct sim *s, rl_lease *lease)
+static void closed(struct sim *s)
 {
     close_finish(&s->core, s->now_ms);
     CHECK_INT(close_unreleased(&s->core, 0), 0);
-    holder_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -23,7 +22,7 @@ static void what_is_held_is_released_and_confirmed(void)
     sim_run(s);
     CHECK_INT(close_unreleased(&s->core, s->now_ms), 0);
     CHECK_INT(sim_with(s, "k"), 0);
-    closed(s, lease);
+    closed(s);
 }
 
 static void all_rounds_end(void)
@@ -44,12 +43,9 @@ static void all_rounds_end(void)
     CHECK(subscription_pause(&s->core, NULL, 0, 1, s->now_ms) == NULL);
     sim_run(s);
     CHECK_INT(sim_with(s, "k") | sim_with(s, "b") | sim_with(s, "c"), 0);
-    rl_lease *other = rounds[1]->lease;
     for (int k = 0; k < 4; k++)
         round_free(rounds[k]);
-    holder_drop(other, s->now_ms);
-    sim_drop(s, &begun);
-    closed(s, lease);
+    closed(s);
 }
 
 /* A server that has nothing of ours is not waited for. */
@@ -65,7 +61,7 @@ static void only_those_who_may_have_it(void)
     CHECK_INT(close_unreleased(&s->core, 0), bit(1) | bit(2));
     sim_run(s);
     CHECK_INT(close_unreleased(&s->core, 0), 0);
-    closed(s, lease);
+    closed(s);
 }
 
 /* Its connection is gone, noticed or not: it is made again for the release. */
@@ -82,7 +78,7 @@ static void a_connection_that_is_gone(int noticed)
     sim_run(s);
     CHECK_INT(s->core.nodes[1].state, NODE_READY);
     CHECK_INT(sim_with(s, "k"), 0);
-    closed(s, lease);
+    closed(s);
 }
 
 static void connections_that_are_gone(void)
@@ -101,7 +97,6 @@ SIM_TEST(closing_connects_nothing, sim_up(3))
     sim_run(s);
     CHECK_INT(sim_with(s, "k"), bit(1));
     s->server[1].keys = 0;
-    holder_drop(lease, s->now_ms);
 }
 
 /* What was given away is on its way to the third: that it arrives is waited for. */
@@ -200,7 +195,6 @@ SIM_TEST(fork_voids_everything, sim_up(3))
     CHECK_INT(sim_mine(s, "held", b.held), all_of(3));
     CHECK_INT(s->server[0].opened, 2);
     free_busy(s, &b);
-    sim_drop(s, &h);
 }
 
 /* The parent's handles are dropped in the child without a word to the servers. */
@@ -222,7 +216,6 @@ SIM_TEST(fork_while_connecting, sim_new(3))
     sim_drop(s, &h);
     h = sim_acquire(s, "k", 9000, 1000);
     CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
-    sim_drop(s, &h);
 }
 
 /* ---- close ---- */

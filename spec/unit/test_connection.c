@@ -75,8 +75,6 @@ SIM_TEST(break_under_everything, sim_up(3))
     CHECK_INT(sim_with(s, "going"), 0);
     CHECK(s->core.owing == NULL);
     holder_drop(h.lease, s->now_ms);
-    holder_drop(held, s->now_ms);
-    holder_drop(going, s->now_ms);
 }
 
 /* ---- a queue that is full ---- */
@@ -203,7 +201,6 @@ SIM_TEST(a_twin_pays_for_the_other, sim_new(3))
     CHECK_INT(s->core.nodes[1].code, RL_CONFIG);
     CHECK_STR(s->server[2].log, "R");
     CHECK(s->core.owing == NULL);
-    sim_drop(s, &h);
 }
 
 /* An extension that node 1 has confirmed, and goes to node 2 when that one comes up. */
@@ -226,7 +223,6 @@ SIM_TEST(a_twin_extends_once, sim_new(3))
     CHECK(strchr(s->server[1].log, 'E') && strchr(s->server[2].log, 'E'));
     sim_advance(s, SIM_TIMEOUT_MS);
     CHECK_INT(sim_result(s, round), RL_NO_QUORUM);
-    sim_drop(s, &h);
 }
 
 SIM_TEST(replicas_are_refused, sim_new(3))
@@ -302,7 +298,7 @@ static void try_for_a_minute(uint64_t seed, int attempts[MINUTE_MS])
     REQUIRE(core_init(&other, s->config, 1, SIM_DRIFT_PPM, seed) == 0);
     s->core.moment_ms = other.moment_ms;
     close_free(&other);
-    rl_lease *lease = sim_hold(s, "k", 2 * MINUTE_MS);
+    sim_hold(s, "k", 2 * MINUTE_MS);
     int64_t from_ms = s->now_ms, told = s->core.node_changes;
     s->server[0].refuses = 1;
     sim_cut(s, 0);
@@ -314,7 +310,6 @@ static void try_for_a_minute(uint64_t seed, int attempts[MINUTE_MS])
     }
     CHECK_INT(s->core.node_changes - told, 1);
     s->server[0].refuses = 0;
-    sim_let_go(s, lease);
     sim_finish(s);
 }
 

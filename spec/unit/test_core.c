@@ -34,10 +34,6 @@ SIM_TEST(hung_node_is_spared_and_asked_again, sim_up(3))
     struct hold d = sim_acquire(s, "d", 9000, 1000);     /* it answers again */
     sim_run(s);
     CHECK_INT(sim_mine(s, "d", d.lease), all_of(3));
-    holder_drop(a, s->now_ms);
-    sim_drop(s, &b);
-    sim_drop(s, &c);
-    sim_drop(s, &d);
 }
 
 SIM_TEST(silent_connection_is_given_up, sim_up(3))
@@ -53,26 +49,23 @@ SIM_TEST(silent_connection_is_given_up, sim_up(3))
     CHECK_INT(s->server[2].state, SIM_CLOSED);
     CHECK_INT(s->server[2].opened, 1);   /* nobody wants it now */
     s->server[2].frozen = 0;
-    struct hold other = sim_acquire(s, "other", 9000, 1000);
+    sim_acquire(s, "other", 9000, 1000);
     sim_run(s);
     CHECK_INT(s->server[2].opened, 2);
     rl_round *release = holder_release(lease, s->now_ms);
     sim_advance(s, 1000);
     CHECK_INT(sim_end(release), RL_GRANTED);
     CHECK_INT(sim_with(s, "k"), 0);
-    holder_drop(lease, s->now_ms);
-    sim_drop(s, &other);
 }
 
 /* Answers that keep coming, however slowly, keep a connection. */
 SIM_TEST(slow_is_not_silent, sim_up(1))
 {
-    struct hold h[12];
     char name[16];
     s->server[0].holds = 1;
     for (int k = 0; k < 12; k++) {
         snprintf(name, sizeof(name), "k%d", k);
-        h[k] = sim_acquire(s, name, 9000, 9000);
+        sim_acquire(s, name, 9000, 9000);
         sim_run(s);
         sim_advance(s, 100);
         if (k < 6)
@@ -83,8 +76,6 @@ SIM_TEST(slow_is_not_silent, sim_up(1))
     }
     CHECK_INT(s->server[0].opened, 1);
     CHECK_INT(s->server[0].state, SIM_OPEN);
-    for (int k = 0; k < 12; k++)
-        sim_drop(s, &h[k]);
 }
 
 /* ---- connecting ---- */
@@ -108,7 +99,6 @@ SIM_TEST(no_connection_in_time, sim_new(1))
     int64_t t0 = s->now_ms;
     CHECK_INT(sim_wait(s, h.round, 5000), RL_NO_QUORUM);
     CHECK_INT(s->now_ms - t0, SIM_TIMEOUT_MS);
-    sim_drop(s, &h);
 }
 
 /* A driver that had no time to connect: it must not do so afterwards. */
@@ -120,7 +110,6 @@ SIM_TEST(given_up_before_it_was_begun, sim_new(1))
     CHECK_INT(h.round->outcome, RL_NO_QUORUM);
     CHECK_INT(s->core.want_connect, 0);
     CHECK_INT(s->core.want_close, 1);
-    sim_drop(s, &h);
 }
 
 SIM_TEST(no_handshake_in_time, sim_new(1))
@@ -132,7 +121,6 @@ SIM_TEST(no_handshake_in_time, sim_new(1))
     CHECK_STR(s->core.nodes[0].text, "no answer to the handshake");
     CHECK_INT(s->server[0].state, SIM_CLOSED);
     CHECK_STR(s->server[0].log, "");
-    sim_drop(s, &h);
 }
 
 SIM_TEST(refused_handshake_is_the_vote, sim_new(3))
@@ -146,7 +134,6 @@ SIM_TEST(refused_handshake_is_the_vote, sim_new(3))
     CHECK_INT(h.round->slot[1].code, RL_AUTH);
     CHECK_STR(s->core.nodes[0].text, "AUTH: WRONGPASS");
     CHECK_INT(s->server[0].state, SIM_CLOSED);
-    sim_drop(s, &h);
 }
 
 /* Somebody who tries all the time. */
@@ -194,7 +181,6 @@ SIM_TEST(changes_are_news_once, sim_new(1))
     sim_cut(s, 0);
     CHECK_INT(s->core.node_changes, 4);
     CHECK_INT(s->core.nodes[0].lost, RL_REFUSED);
-    sim_drop(s, &h);
 }
 
 /* Nobody connects what nobody uses. */
@@ -221,7 +207,6 @@ SIM_TEST(garbage_is_a_break, sim_up(1))
     s->server[0].say[SIM_ACQUIRE] = NULL;
     CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
     CHECK_INT(s->server[0].opened, 2);
-    sim_drop(s, &h);
 }
 
 /* ---- dropped handles ---- */
@@ -305,7 +290,6 @@ SIM_TEST(dropping_a_round_goes_on, sim_up(3))
     h.round = NULL;
     sim_run(s);
     CHECK_INT(lease_remaining_ms(h.lease, s->now_ms), sim_validity(9000, 0));
-    sim_drop(s, &h);
 }
 
 /* Told of twice, done once, in the order in which they were. */
@@ -384,8 +368,6 @@ SIM_TEST(who_is_behind_is_asked_for_nothing_new, sim_up(5))
     CHECK_INT(round->slot[4].state, SLOT_SENT);
     sim_run(s);
     sim_end(round);
-    holder_drop(before, s->now_ms);
-    sim_drop(s, &h);
 }
 
 /* Where a majority is behind, or away, or says nothing now, nobody is spared: that would be

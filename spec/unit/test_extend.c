@@ -28,7 +28,6 @@ static void extends_from_its_own_start(void)
         CHECK_INT(lease->deadline_ms, t0 + sim_validity(3000, 0));
         for (int i = 0; i < s->n; i++)
             CHECK_INT(sim_key(s, i, "k")->until_ms, t0 + 3000);
-        holder_drop(lease, s->now_ms);
         sim_finish(s);
     }
 }
@@ -42,7 +41,6 @@ SIM_TEST(never_shortens, sim_up(3))
     CHECK_INT(sim_key(s, 0, "k")->until_ms, s->now_ms + 10000);
     CHECK_INT(extend(s, lease, 20000), RL_GRANTED);
     CHECK_INT(lease->deadline_ms, s->now_ms + sim_validity(20000, 0));
-    holder_drop(lease, s->now_ms);
 }
 
 /* Two extensions at once: the longer one counts, whichever is answered last. */
@@ -54,7 +52,6 @@ SIM_TEST(overlapping_extensions, sim_up(3))
     CHECK_INT(sim_result(s, longer), RL_GRANTED);
     CHECK_INT(sim_end(shorter), RL_GRANTED);
     CHECK_INT(lease->deadline_ms, s->now_ms + sim_validity(9000, 0));
-    holder_drop(lease, s->now_ms);
 }
 
 SIM_TEST(a_majority_is_enough, sim_up(5))
@@ -64,7 +61,6 @@ SIM_TEST(a_majority_is_enough, sim_up(5))
     sim_leave(s, 1);
     CHECK_INT(extend(s, lease, 5000), RL_GRANTED);
     CHECK_INT(lease->deadline_ms, s->now_ms + sim_validity(5000, 0));
-    holder_drop(lease, s->now_ms);
 }
 
 /* Without a majority the old validity stands; the next one may succeed. */
@@ -82,7 +78,6 @@ SIM_TEST(no_quorum_keeps_the_old_deadline, sim_up(3))
     CHECK_INT(lease->deadline_ms, deadline_ms);  /* late answers change nothing */
     CHECK_INT(extend(s, lease, 5000), RL_GRANTED);
     CHECK(lease->deadline_ms > deadline_ms);
-    holder_drop(lease, s->now_ms);
 }
 
 /* A tie is no majority: one node of two has lost the key. */
@@ -93,7 +88,6 @@ SIM_TEST(a_tie_is_no_majority, sim_up(2))
     s->server[0].keys = 0;
     CHECK_INT(extend(s, lease, 5000), RL_NO_QUORUM);
     CHECK_INT(lease->deadline_ms, deadline_ms);
-    holder_drop(lease, s->now_ms);
 }
 
 static void disown(int foreign, int absent)
@@ -130,7 +124,6 @@ static void disown(int foreign, int absent)
     CHECK(s->core.owing == NULL);
     sim_end(round);
     CHECK_INT(extend(s, lease, 5000), RL_NOT_HELD);
-    holder_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -151,7 +144,6 @@ SIM_TEST(a_minority_cannot_disown, sim_up(5))
     CHECK_INT(extend(s, lease, 5000), RL_NO_QUORUM);
     CHECK_INT(lease->deadline_ms, deadline_ms);
     CHECK_INT(lease->state, LEASE_HELD);
-    holder_drop(lease, s->now_ms);
 }
 
 /* One has lost it, one is down: the third one's word tells a lease that is lost from
@@ -175,7 +167,6 @@ static void the_last_word(int lost)
     sim_run(s);
     CHECK_INT(sim_end(round), lost ? RL_LOST : RL_NO_QUORUM);
     CHECK_INT(lease_remaining_ms(lease, s->now_ms), lost ? 0 : sim_validity(3000, 0));
-    holder_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -193,7 +184,6 @@ SIM_TEST(heals_a_minority, sim_up(5))
     CHECK_INT(extend(s, lease, 5000), RL_GRANTED);
     sim_run(s);
     CHECK_INT(sim_mine(s, "k", lease), all_of(5));
-    holder_drop(lease, s->now_ms);
 }
 
 /* A node that was healed confirms the lease; one that refuses the heal does not. */
@@ -210,7 +200,6 @@ SIM_TEST(a_healed_node_confirms, sim_up(5))
     sim_run(s);
     CHECK_INT(sim_mine(s, "k", lease), all_of(5) & ~bit(1));
     CHECK_INT(lease->confirmed, all_of(5) & ~bit(1));
-    holder_drop(lease, s->now_ms);
 }
 
 /* A node that forgot the script is sent its text although the others have granted the
@@ -238,7 +227,6 @@ static void forgot_the_script(int released)
     sim_end(round);
     if (release)
         sim_end(release);
-    holder_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -259,7 +247,6 @@ SIM_TEST(recreates_nothing, sim_up(5))
     round_free(holder_release(lease, s->now_ms));
     sim_run(s);
     CHECK_INT(sim_with(s, "k"), 0);      /* he has heard of it */
-    holder_drop(lease, s->now_ms);
 }
 
 SIM_TEST(after_the_deadline_nobody_is_asked, sim_up(3))
@@ -274,7 +261,6 @@ SIM_TEST(after_the_deadline_nobody_is_asked, sim_up(3))
     CHECK_INT(extend(s, lease, 5000), RL_LOST);
     sim_logs_are(s, "");
     CHECK_INT(lease_remaining_ms(lease, s->now_ms), 0);
-    holder_drop(lease, s->now_ms);
 }
 
 /* The majority's yes comes when the old validity is over: it must not come back. */
@@ -292,7 +278,6 @@ SIM_TEST(late_majority_is_lost, sim_up(3))
     CHECK_INT(lease_remaining_ms(lease, s->now_ms), 0);
     sim_advance(s, 1);
     CHECK_INT(sim_with(s, "k"), 0);      /* released: nobody waits for it to run out */
-    holder_drop(lease, s->now_ms);
 }
 
 SIM_TEST(undecided_at_the_deadline_is_lost, sim_up(3))
@@ -309,7 +294,6 @@ SIM_TEST(undecided_at_the_deadline_is_lost, sim_up(3))
     CHECK_INT(sim_result(s, round), RL_LOST);
     sim_advance(s, 1);
     CHECK_INT(sim_with(s, "k"), 0);
-    holder_drop(lease, s->now_ms);
 }
 
 /* The same of an orphan that has ended before, because servers' clocks were stepped. */
@@ -339,7 +323,6 @@ SIM_TEST(not_held_in_other_states, sim_up(3))
     rl_round *late = holder_extend(h.lease, 5000, s->now_ms);
     CHECK_INT(sim_end(late), RL_NOT_HELD);
     CHECK_INT(sim_result(s, release), RL_GRANTED);
-    sim_drop(s, &h);
 }
 
 /* Released while an extension is in flight: no extension outlives the release. */
@@ -357,7 +340,6 @@ SIM_TEST(release_overtakes_an_extension, sim_up(3))
     CHECK_INT(sim_end(release), RL_GRANTED);
     CHECK_INT(sim_with(s, "k"), 0);
     CHECK_INT(lease_remaining_ms(lease, s->now_ms), 0);
-    holder_drop(lease, s->now_ms);
 }
 
 SIM_TEST(some_primitives_cannot, sim_up(3))
@@ -366,7 +348,6 @@ SIM_TEST(some_primitives_cannot, sim_up(3))
     rl_lease *lease = sim_hold(s, "k", 1000);
     CHECK_INT(extend(s, lease, 5000), RL_UNSUPPORTED);
     CHECK_INT(lease->state, LEASE_HELD);
-    holder_drop(lease, s->now_ms);
 }
 
 /* A hung node gets no questions, but it gets the extension: it may still hold it. */
@@ -383,7 +364,6 @@ SIM_TEST(hung_nodes_are_extended_too, sim_up(3))
     sim_run(s);
     CHECK_STR(s->server[0].log, "QE");
     sim_end(ask);
-    holder_drop(lease, s->now_ms);
 }
 
 /* A broken connection under an extension: it is sent again. */
@@ -396,7 +376,6 @@ SIM_TEST(extension_survives_a_break, sim_up(1))
     s->server[0].holds = 0;
     CHECK_INT(sim_result(s, round), RL_GRANTED);
     CHECK_INT(lease->deadline_ms, s->now_ms + sim_validity(5000, 0));
-    holder_drop(lease, s->now_ms);
 }
 
 /* What the servers keep longer by an extension is owed as long. */
@@ -414,7 +393,6 @@ SIM_TEST(clean_up_lasts_as_long_as_the_extension, sim_up(1))
     CHECK_INT(sim_with(s, "k"), 0);
     CHECK(s->core.owing == NULL);
     sim_end(release);
-    holder_drop(lease, s->now_ms);
 }
 
 SUITE(extend, T(extends_from_its_own_start), T(never_shortens),

@@ -38,39 +38,28 @@ static void expire(struct sim *s, int i)
     key->until_ms = s->now_ms;
 }
 
-static void end(struct sim *s, struct hold *h)
-{
-    sim_drop(s, h);
-    sim_finish(s);
-}
-
 /* ---- one round trip ---- */
 
-static void counters_in_step(void)
+SIM_TEST(counters_in_step, up(5, (int64_t[]){7, 7, 7, 7, 7}))
 {
-    struct sim *s = up(5, (int64_t[]){7, 7, 7, 7, 7});
     struct hold h = begin(s);
     CHECK_INT(h.lease->token, 0);
     CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
     CHECK_INT(h.lease->token, 8);
     sim_logs_are(s, "F");
-    end(s, &h);
 }
 
-static void a_minority_out_of_step(void)
+SIM_TEST(a_minority_out_of_step, up(5, (int64_t[]){3, 7, 7, 7, 1}))
 {
-    struct sim *s = up(5, (int64_t[]){3, 7, 7, 7, 1});
     struct hold h = begin(s);
     CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
     CHECK_INT(h.lease->token, 8);
     sim_logs_are(s, "F");            /* the second round was not needed */
-    end(s, &h);
 }
 
 /* The first majority disagrees, but the next answer is about to come. */
-static void waits_a_moment_for_the_rest(void)
+SIM_TEST(waits_a_moment_for_the_rest, up(3, (int64_t[]){4, 7, 7}))
 {
-    struct sim *s = up(3, (int64_t[]){4, 7, 7});
     struct hold h = begin(s);
     sim_pass(s, 0);
     sim_pass(s, 1);
@@ -79,14 +68,12 @@ static void waits_a_moment_for_the_rest(void)
     CHECK_INT(h.round->outcome, RL_GRANTED);
     CHECK_INT(h.lease->token, 8);
     sim_logs_are(s, "F");
-    end(s, &h);
 }
 
 /* ---- two round trips ---- */
 
-static void confirms_the_largest(void)
+SIM_TEST(confirms_the_largest, up(3, (int64_t[]){1, 0, 5}))
 {
-    struct sim *s = up(3, (int64_t[]){1, 0, 5});
     struct hold h = begin(s);
     CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
     CHECK_INT(h.lease->token, 6);
@@ -94,25 +81,21 @@ static void confirms_the_largest(void)
         CHECK_INT(s->server[i].counter, 6);
     CHECK_STR(s->server[0].log, "FC");
     CHECK_STR(s->server[2].log, "F");
-    end(s, &h);
 }
 
-static void does_not_wait_for_the_dead(void)
+SIM_TEST(does_not_wait_for_the_dead, up(3, (int64_t[]){4, 9, 0}))
 {
-    struct sim *s = up(3, (int64_t[]){4, 9, 0});
     s->server[2].frozen = 1;
     int64_t t0 = s->now_ms;
     struct hold h = begin(s);
     CHECK_INT(sim_wait(s, h.round, 1000), RL_GRANTED);
     CHECK_INT(h.lease->token, 10);
     CHECK(s->now_ms - t0 <= 2);
-    end(s, &h);
 }
 
 /* A larger counter was seen behind our back: that one is tried. */
-static void goes_on_with_a_larger_one(void)
+SIM_TEST(goes_on_with_a_larger_one, up(3, (int64_t[]){1, 3, 0}))
 {
-    struct sim *s = up(3, (int64_t[]){1, 3, 0});
     s->server[2].frozen = 1;
     struct hold h = begin(s);
     sim_pass(s, 0);
@@ -122,12 +105,10 @@ static void goes_on_with_a_larger_one(void)
     CHECK_INT(h.lease->token, 20);
     CHECK_INT(s->server[0].counter, 20);
     CHECK_INT(s->server[1].counter, 20);
-    end(s, &h);
 }
 
-static void no_confirmation_no_hold(void)
+SIM_TEST(no_confirmation_no_hold, up(3, (int64_t[]){1, 3, 0}))
 {
-    struct sim *s = up(3, (int64_t[]){1, 3, 0});
     sim_leave(s, 2);
     s->server[0].say[SIM_CONFIRM] = "-OOM command not allowed\r\n";
     struct hold h = begin(s);
@@ -135,12 +116,10 @@ static void no_confirmation_no_hold(void)
     CHECK_INT(h.round->slot[0].code, RL_OOM);
     sim_run(s);
     CHECK_INT(sim_with(s, "k"), 0);
-    end(s, &h);
 }
 
-static void a_silent_confirmation_times_out(void)
+SIM_TEST(a_silent_confirmation_times_out, up(3, (int64_t[]){1, 3, 0}))
 {
-    struct sim *s = up(3, (int64_t[]){1, 3, 0});
     sim_leave(s, 2);
     struct hold h = begin(s);
     sim_pass(s, 0);
@@ -149,12 +128,10 @@ static void a_silent_confirmation_times_out(void)
     int64_t t0 = s->now_ms;
     CHECK_INT(sim_wait(s, h.round, 1000), RL_NO_QUORUM);
     CHECK(s->now_ms - t0 <= SIM_TIMEOUT_MS + 2);
-    end(s, &h);
 }
 
-static void a_torn_confirmation_is_no_witness(void)
+SIM_TEST(a_torn_confirmation_is_no_witness, up(3, (int64_t[]){1, 3, 0}))
 {
-    struct sim *s = up(3, (int64_t[]){1, 3, 0});
     sim_leave(s, 2);
     struct hold h = begin(s);
     sim_pass(s, 0);
@@ -167,17 +144,14 @@ static void a_torn_confirmation_is_no_witness(void)
     CHECK_INT(sim_wait(s, h.round, 2000), RL_NO_QUORUM);
     sim_advance(s, 2000);
     CHECK_INT(sim_with(s, "k"), 0);
-    end(s, &h);
 }
 
-static void a_forgotten_script_is_sent(void)
+SIM_TEST(a_forgotten_script_is_sent, up(3, (int64_t[]){1, 0, 5}))
 {
-    struct sim *s = up(3, (int64_t[]){1, 0, 5});
     sim_flush_scripts(s);
     struct hold h = begin(s);
     CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
     CHECK_INT(h.lease->token, 6);
-    end(s, &h);
 }
 
 static void a_grant_needs_a_counter(void)
@@ -190,7 +164,7 @@ static void a_grant_needs_a_counter(void)
         struct hold h = begin(s);
         CHECK_INT(sim_outcome(s, h.round), RL_NO_QUORUM);
         CHECK_INT(h.round->slot[0].code, RL_PROTOCOL);
-        end(s, &h);
+        sim_finish(s);
     }
 }
 
@@ -210,14 +184,14 @@ static void a_counter_has_a_range(void)
         CHECK_INT(h.lease->token, 7);
         CHECK_INT(h.round->slot[0].code, RL_PROTOCOL);
         CHECK_INT(s->server[1].counter, 7);
-        end(s, &h);
+        sim_finish(s);
     }
     struct sim *s = up(1, (int64_t[]){1});
     s->server[0].say[SIM_FENCED_ACQUIRE] = ":100000000000002\r\n";
     struct hold h = begin(s);
     CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
     CHECK_INT(h.lease->token, TOKEN_END - 1);
-    end(s, &h);
+    sim_finish(s);
 }
 
 /* The same in the second round trip: where it is not confirmed, for it was counted on. */
@@ -234,7 +208,7 @@ static void a_refused_confirmation_has_a_range(void)
         CHECK_INT(sim_wait(s, h.round, 1000), RL_NO_QUORUM);
         CHECK_INT(h.round->slot[0].code, RL_PROTOCOL);
         CHECK_INT(s->server[1].counter, 4);
-        end(s, &h);
+        sim_finish(s);
     }
 }
 
@@ -254,7 +228,7 @@ static void a_refusal_that_is_not_above_the_token(void)
         CHECK_INT(h.round->slot[0].vote, RL_VOTE_FOREIGN);
         sim_run(s);
         CHECK_STR(s->server[0].log, "FCL");
-        end(s, &h);
+        sim_finish(s);
     }
 }
 
@@ -274,16 +248,14 @@ SIM_TEST(the_margin_witnesses_too, up(5, (int64_t[]){7, 7, 7, 6, 6}))
     CHECK_INT(h.round->outcome, RL_GRANTED);
     CHECK_INT(h.lease->token, 8);
     CHECK_INT(s->server[3].counter, 8);
-    sim_drop(s, &h);
 }
 
 /* ---- counterexamples ---- */
 
 /* C1: counters (1, 0, 0). A has servers 0 and 1 with counters 2 and 1. Server 1 forgets
  * its key; B has 1 and 2 with 2 and 1. Without a second round both would take 2. */
-static void c1_no_second_round(void)
+SIM_TEST(c1_no_second_round, up(3, (int64_t[]){1, 0, 0}))
 {
-    struct sim *s = up(3, (int64_t[]){1, 0, 0});
     struct hold a = begin(s);
     sim_pass(s, 0);
     sim_pass(s, 1);
@@ -296,14 +268,11 @@ static void c1_no_second_round(void)
     int both = a.round->outcome == RL_GRANTED && b.round->outcome == RL_GRANTED;
     CHECK(!both || a.lease->token != b.lease->token);
     CHECK(a.round->outcome == RL_GRANTED || b.round->outcome == RL_GRANTED);
-    sim_drop(s, &a);
-    end(s, &b);
 }
 
 /* C2: the key went to somebody else between the grant and the confirmation. */
-static void c2_key_gone_before_the_confirmation(void)
+SIM_TEST(c2_key_gone_before_the_confirmation, up(3, (int64_t[]){1, 0, 0}))
 {
-    struct sim *s = up(3, (int64_t[]){1, 0, 0});
     s->server[2].frozen = 1;
     struct hold h = begin(s);
     sim_pass(s, 0);
@@ -313,13 +282,11 @@ static void c2_key_gone_before_the_confirmation(void)
     sim_wait(s, h.round, 2000);
     CHECK(h.round->outcome != RL_GRANTED);
     CHECK_INT(s->server[1].counter, 1);       /* and it was not raised */
-    end(s, &h);
 }
 
 /* C3: a grant that comes after the token was fixed, with a larger counter, voids it. */
-static void c3_late_grant_with_a_larger_counter(void)
+SIM_TEST(c3_late_grant_with_a_larger_counter, up(3, (int64_t[]){3, 2, 1}))
 {
-    struct sim *s = up(3, (int64_t[]){3, 2, 1});
     struct hold h = begin(s);
     reach(s, 0);
     s->server[0].holds = 1;                   /* its answer, with 4, is late */
@@ -336,13 +303,11 @@ static void c3_late_grant_with_a_larger_counter(void)
     CHECK_INT(h.round->outcome, RL_OK);       /* the confirmation of 3 counts no more */
     CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
     CHECK_INT(h.lease->token, 4);
-    end(s, &h);
 }
 
 /* The same with a smaller one: it is confirmed and counts. */
-static void a_late_grant_is_confirmed(void)
+SIM_TEST(a_late_grant_is_confirmed, up(3, (int64_t[]){0, 5, 1}))
 {
-    struct sim *s = up(3, (int64_t[]){0, 5, 1});
     struct hold h = begin(s);
     s->server[0].holds = 1;
     sim_pass(s, 1);
@@ -355,13 +320,11 @@ static void a_late_grant_is_confirmed(void)
     CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
     CHECK_INT(h.lease->token, 6);
     CHECK_STR(s->server[0].log, "FC");
-    end(s, &h);
 }
 
 /* C4: a request that is executed twice after the key had expired counts again. */
-static void c4_executed_twice(void)
+SIM_TEST(c4_executed_twice, up(3, (int64_t[]){1, 0, 0}))
 {
-    struct sim *s = up(3, (int64_t[]){1, 0, 0});
     sim_leave(s, 1);
     struct hold h = begin(s);
     sim_pass(s, 0);
@@ -371,7 +334,6 @@ static void c4_executed_twice(void)
     CHECK_INT(sim_wait(s, h.round, 1000), RL_GRANTED);
     CHECK_INT(h.lease->token, 3);    /* not 2, which somebody may have */
     CHECK_INT(s->server[0].counter, 3);
-    end(s, &h);
 }
 
 /* C9: ours on a majority by a grant that never counted is no extension. */
@@ -382,7 +344,6 @@ SIM_TEST(c9_extension_below_the_counter, up(3, (int64_t[]){0, 0, 0}))
     s->server[0].counter = 3;
     s->server[1].counter = 2;
     CHECK_INT(sim_result(s, holder_extend(lease, 30000, s->now_ms)), RL_LOST);
-    holder_drop(lease, s->now_ms);
 }
 
 /* C10: nor is a key recreated where the counter has gone on. */
@@ -397,7 +358,6 @@ SIM_TEST(c10_heals_only_below_the_token, up(5, (int64_t[]){4, 4, 4, 4, 4}))
     CHECK_INT(sim_mine(s, "k", lease), 0x1e);
     CHECK_INT(s->server[0].counter, 9);
     CHECK_INT(s->server[1].counter, 5);
-    holder_drop(lease, s->now_ms);
 }
 
 /* ---- the token stays with the hold ---- */
@@ -413,7 +373,6 @@ SIM_TEST(extension_and_release_bring_the_counters_into_step, up(5, (int64_t[]){1
     CHECK_INT(sim_result(s, holder_release(lease, s->now_ms)), RL_GRANTED);
     CHECK_INT(s->server[4].counter, 2);
     CHECK_INT(lease->token, 2);
-    holder_drop(lease, s->now_ms);
 }
 
 /* Where the counter was seen at the token, the release has nothing to do with it. */
@@ -427,12 +386,10 @@ SIM_TEST(a_release_counts_only_where_it_must, up(3, (int64_t[]){6, 6, 3}))
     CHECK_INT(sim_with(s, "k"), 0);
     CHECK_INT(s->server[0].counter, 1);
     CHECK_INT(s->server[2].counter, 7);
-    holder_drop(lease, s->now_ms);
 }
 
-static void cancelled_between_the_rounds(void)
+SIM_TEST(cancelled_between_the_rounds, up(3, (int64_t[]){1, 3, 0}))
 {
-    struct sim *s = up(3, (int64_t[]){1, 3, 0});
     struct hold h = begin(s);
     sim_pass(s, 0);
     sim_pass(s, 1);
@@ -443,14 +400,12 @@ static void cancelled_between_the_rounds(void)
     sim_run(s);
     CHECK_INT(sim_with(s, "k"), 0);
     round_free(round);
-    end(s, &h);
 }
 
 /* Confirmations of a token are under way when a late grant makes it larger: who is asked
  * for the smaller one is asked again. */
-static void a_confirmation_of_a_token_given_up(void)
+SIM_TEST(a_confirmation_of_a_token_given_up, up(5, (int64_t[]){4, 6, 4, 9, 0}))
 {
-    struct sim *s = up(5, (int64_t[]){4, 6, 4, 9, 0});
     struct hold h = begin(s);
     s->server[4].frozen = 1;
     sim_serve(s, 3);
@@ -466,13 +421,11 @@ static void a_confirmation_of_a_token_given_up(void)
     CHECK_INT(h.round->token, 10);
     CHECK_INT(sim_wait(s, h.round, 1000), RL_GRANTED);
     CHECK_INT(h.lease->token, 10);
-    end(s, &h);
 }
 
 /* The same of three, one of which dies meanwhile. */
-static void a_confirmation_of_a_token_given_up_by_the_last(void)
+SIM_TEST(a_confirmation_of_a_token_given_up_by_the_last, up(3, (int64_t[]){3, 2, 1}))
 {
-    struct sim *s = up(3, (int64_t[]){3, 2, 1});
     struct hold h = begin(s);
     sim_serve(s, 0);
     sim_execute(s, 0, SIM_LOG);
@@ -487,13 +440,11 @@ static void a_confirmation_of_a_token_given_up_by_the_last(void)
     CHECK_INT(h.round->token, 4);
     s->server[1].frozen = 1;
     CHECK_INT(sim_wait(s, h.round, 1000), RL_GRANTED);
-    end(s, &h);
 }
 
 /* It granted, and its connection broke before the token was known. */
-static void the_code_of_who_was_cut_off(void)
+SIM_TEST(the_code_of_who_was_cut_off, up(3, (int64_t[]){1, 3, 0}))
 {
-    struct sim *s = up(3, (int64_t[]){1, 3, 0});
     s->server[2].frozen = 1;
     struct hold h = begin(s);
     sim_pass(s, 0);
@@ -501,7 +452,6 @@ static void the_code_of_who_was_cut_off(void)
     sim_leave(s, 0);
     sim_wait(s, h.round, 1000);
     CHECK_INT(h.round->slot[0].code, RL_REFUSED);
-    end(s, &h);
 }
 
 SUITE(fence, T(counters_in_step), T(a_minority_out_of_step),

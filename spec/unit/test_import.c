@@ -32,21 +32,19 @@ static uint32_t with_old(struct sim *s, const struct parcel *p)
     return mask;
 }
 
-static void nothing_is_left(struct sim *s, struct hold *h)
+static void nothing_is_left(struct sim *s, const rl_lease *lease)
 {
     sim_heal(s);
     sim_advance(s, 5000);
-    CHECK_INT(sim_with(s, "k"), 0);
-    CHECK_INT(lease_remaining_ms(h->lease, s->now_ms), 0);
-    CHECK(s->core.owing == NULL);
-    sim_drop(s, h);
+    sim_all_clean(s);
+    CHECK_INT(lease_remaining_ms(lease, s->now_ms), 0);
     sim_finish(s);
 }
 
-static void released(struct sim *s, struct hold *h)
+static void released(struct sim *s, rl_lease *lease)
 {
-    CHECK_INT(sim_result(s, holder_release(h->lease, s->now_ms)), RL_GRANTED);
-    nothing_is_left(s, h);
+    CHECK_INT(sim_release(s, lease), RL_GRANTED);
+    nothing_is_left(s, lease);
 }
 
 static void one_round_and_nothing_else(void)
@@ -66,7 +64,7 @@ static void one_round_and_nothing_else(void)
         CHECK_INT(sim_mine(s, "k", h.lease), all_of(s->n));
         CHECK_INT(sim_key(s, 0, "k")->until_ms, t0 + 4000);
         sim_logs_are(s, "H");
-        released(s, &h);
+        released(s, h.lease);
     }
 }
 
@@ -85,7 +83,7 @@ static void a_second_import_is_lost(void)
     CHECK_INT(sim_mine(s, "k", a.lease), all_of(3));
     CHECK_INT(sim_result(s, holder_extend(a.lease, 9000, s->now_ms)), RL_GRANTED);
     CHECK_INT(s->server[0].counter, 7);
-    released(s, &a);
+    released(s, a.lease);
 }
 
 /* Two at one instant: the servers of a_first execute the request of A first, the others
@@ -111,7 +109,7 @@ static void two_at_once(int n, uint32_t a_first, uint32_t down, int a_is, int b_
         CHECK_INT(sim_release(s, winner->lease), RL_GRANTED);
     }
     sim_drop(s, &a);
-    nothing_is_left(s, &b);
+    nothing_is_left(s, b.lease);
 }
 
 static void at_most_one_of_two(void)
@@ -135,7 +133,7 @@ static void a_majority_that_is_frozen(void)
     CHECK_INT(h.lease->token, 0);
     CHECK_INT(with_old(s, &p), 7);
     CHECK_INT(s->server[4].counter, 7);
-    nothing_is_left(s, &h);
+    nothing_is_left(s, h.lease);
 }
 
 static void a_minority_that_is_frozen(void)
@@ -150,7 +148,7 @@ static void a_minority_that_is_frozen(void)
     sim_advance(s, 100);
     CHECK_INT(sim_mine(s, "k", h.lease), all_of(5));
     CHECK_INT(__builtin_popcount(h.lease->confirmed), 5);
-    released(s, &h);
+    released(s, h.lease);
 }
 
 /* The connection breaks with the import on it, executed or not, and it is sent again. */
@@ -167,7 +165,7 @@ static void sent_again(void)
         CHECK_INT(sim_wait(s, h.round, 1000), RL_GRANTED);
         CHECK_INT(h.lease->token, 7);
         CHECK_INT(s->server[0].counter, 7);
-        released(s, &h);
+        released(s, h.lease);
     }
 }
 
@@ -189,7 +187,7 @@ static void what_it_did_not_reach_is_released(void)
         CHECK_INT(sim_result(s, holder_release(h.lease, s->now_ms)), RL_GRANTED);
         sim_advance(s, 3000);
         CHECK_INT(with_old(s, &p), 0);
-        nothing_is_left(s, &h);
+        nothing_is_left(s, h.lease);
     }
 }
 
@@ -202,7 +200,7 @@ static void one_server_twice(void)
     struct hold h = sim_import(s, "k", &p, 9000);
     CHECK_INT(sim_outcome(s, h.round), RL_UNKNOWN);
     CHECK_INT(h.round->slot[1].code, RL_CONFIG);
-    nothing_is_left(s, &h);
+    nothing_is_left(s, h.lease);
 }
 
 /* It replaces, it never takes: a server that forgot is no vote, somebody else's key is
@@ -223,7 +221,7 @@ static void servers_that_do_not_have_it(void)
         sim_run(s);
         CHECK_INT(sim_with(s, "k"), foreign ? 3 : 0);
         s->server[0].keys = s->server[1].keys = 0;
-        nothing_is_left(s, &h);
+        nothing_is_left(s, h.lease);
     }
 }
 
@@ -238,7 +236,7 @@ static void one_that_forgot_is_healed(void)
     watchdog_start(h.lease, 3000, 0, s->now_ms);
     sim_advance(s, 1500);
     CHECK_INT(sim_mine(s, "k", h.lease), all_of(3));
-    released(s, &h);
+    released(s, h.lease);
 }
 
 /* The scripts were flushed: the text is sent, and it is one vote. */
@@ -251,7 +249,7 @@ static void without_the_script(void)
     struct hold h = sim_import(s, "k", &p, 9000);
     CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
     sim_logs_are(s, "?h");
-    released(s, &h);
+    released(s, h.lease);
 }
 
 /* An extension of who exported it is on its way: it finds nothing of his. */
@@ -267,7 +265,7 @@ static void an_extension_in_flight(void)
     CHECK_INT(sim_end(extend), RL_NOT_HELD);
     CHECK_INT(h.round->outcome, RL_GRANTED);
     CHECK_INT(sim_key(s, 0, "k")->until_ms, t0 + 4000);
-    released(s, &h);
+    released(s, h.lease);
 }
 
 /* A token that a majority did not count for the hold is refused, and nothing is changed. */
@@ -288,15 +286,14 @@ static void a_token_that_was_not_counted(void)
         h = sim_import(s, "k", &p, 9000);
         CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
         CHECK_INT(h.lease->token, 7);
-        released(s, &h);
+        released(s, h.lease);
     }
 }
 
 /* Until a majority has said so the lease does not know the token: no release raises a
  * counter to it. */
-static void a_failed_import_raises_nothing(void)
+SIM_TEST(a_failed_import_raises_nothing, fenced(3, 6))
 {
-    struct sim *s = fenced(3, 6);
     struct parcel p = given(s, 60000);
     s->server[1].counter = s->server[2].counter = 5;
     struct hold h = sim_import(s, "k", &p, 60000);
@@ -305,8 +302,6 @@ static void a_failed_import_raises_nothing(void)
     CHECK_INT(sim_key(s, 0, "k") != NULL, 0);
     CHECK_INT(s->server[0].counter, 7);
     CHECK_INT(s->server[1].counter, 5);
-    sim_drop(s, &h);
-    sim_finish(s);
 }
 
 /* As an acquire: more than a majority, and some validity. */
@@ -318,14 +313,14 @@ static void what_an_acquire_needs(void)
     s->server[0].frozen = 1;
     struct hold h = sim_import(s, "k", &p, 9000);
     CHECK_INT(sim_wait(s, h.round, 1000), RL_UNKNOWN);
-    nothing_is_left(s, &h);
+    nothing_is_left(s, h.lease);
 
     s = sim_up(3);
     p = given(s, 9000);
     s->core.options.min_validity_ms = 2000;
     h = sim_import(s, "k", &p, 2001);
     CHECK_INT(sim_outcome(s, h.round), RL_EXPIRED);
-    nothing_is_left(s, &h);
+    nothing_is_left(s, h.lease);
 }
 
 /* The one who would hold it is gone before it knows. */
@@ -338,7 +333,6 @@ SIM_TEST(a_dead_taker, sim_up(3))
     holder_drop(h.lease, s->now_ms);
     CHECK_INT(sim_outcome(s, h.round), RL_CANCELLED);
     CHECK_INT(sim_with(s, "k"), 0);
-    round_free(h.round);
 }
 
 static void closing_in_the_middle(void)
@@ -349,7 +343,7 @@ static void closing_in_the_middle(void)
     sim_serve(s, 0);
     close_finish(&s->core, s->now_ms);
     CHECK_INT(sim_outcome(s, h.round), RL_CLOSED);
-    nothing_is_left(s, &h);
+    nothing_is_left(s, h.lease);
 }
 
 static void forking_in_the_middle(void)
@@ -361,7 +355,7 @@ static void forking_in_the_middle(void)
     CHECK_INT(h.round->outcome, RL_CLOSED);
     sim_run(s);
     CHECK_INT(with_old(s, &p), all_of(3));       /* the parent's, not ours to touch */
-    nothing_is_left(s, &h);
+    nothing_is_left(s, h.lease);
 }
 
 SUITE(import, T(one_round_and_nothing_else), T(a_second_import_is_lost),

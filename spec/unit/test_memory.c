@@ -93,7 +93,6 @@ static void connect_once(long k)
     no_failure();
     CHECK_INT(s->core.nodes[0].state, failed ? NODE_DOWN : NODE_HANDSHAKE);
     core_lost(&s->core, 0, RL_REFUSED, "done", s->now_ms);
-    sim_drop(s, &h);
     sim_finish(s);
 }
 
@@ -133,7 +132,6 @@ static void extend_once(long k)
     CHECK(lease_remaining_ms(lease, s->now_ms) >= before_ms - 1000);
     if (round)
         round_free(round);
-    holder_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -163,7 +161,6 @@ static void import_once(long k)
         sim_advance(s, 2000);
         CHECK_INT(sim_with(s, "a"), 0);
     }
-    sim_drop(s, &h);
     sim_finish(s);
     failed = was;
 }
@@ -181,7 +178,6 @@ static void renew_once(long k)
     sim_advance(s, 6000);
     CHECK(lease_remaining_ms(lease, s->now_ms) > 0);
     round_free(holder_release(lease, s->now_ms));
-    holder_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -221,7 +217,6 @@ static void heal_once(long k)
     CHECK(lease_remaining_ms(lease, s->now_ms) > 0);
     CHECK_INT(sim_with(s, "a"), 7);
     round_free(holder_release(lease, s->now_ms));
-    holder_drop(lease, s->now_ms);
     sim_finish(s);
     failed = was;
 }
@@ -245,7 +240,6 @@ static void count_once(long k)
     h = sim_acquire(s, "a", 30000, 10000);
     CHECK_INT(sim_wait(s, h.round, 11000), RL_GRANTED);
     CHECK(h.lease->token > token);
-    sim_drop(s, &h);
     sim_finish(s);
     failed = was;
 }
@@ -266,7 +260,6 @@ static void release_once(long k)
         round_free(round);
     sim_advance(s, 5000);
     CHECK_INT(sim_with(s, "a"), 0);
-    holder_drop(lease, s->now_ms);
     sim_finish(s);
     failed = was;
 }

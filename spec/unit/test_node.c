@@ -175,37 +175,34 @@ static void greeted_with_a_refusal(void)
 
 /* ---- answers ---- */
 
-static void answers_come_in_order(void)
+NODE_TEST(answers_come_in_order)
 {
-    struct fixture f;
     struct request request;
-    set_up(&f);
-    add_script(&f, "return 1");
-    go_up(&f, 0);
+    add_script(f, "return 1");
+    go_up(f, 0);
     int owner[3];
     for (int i = 0; i < 3; i++)
-        REQUIRE(node_call(&f.node, 0, f.cmd, NULL, &owner[i], 10 + i) == 0);
-    CHECK_STR(sent(&f), "EVALSHA " SHA0 " 1 key arg; EVALSHA " SHA0 " 1 key arg; "
+        REQUIRE(node_call(&f->node, 0, f->cmd, NULL, &owner[i], 10 + i) == 0);
+    CHECK_STR(sent(f), "EVALSHA " SHA0 " 1 key arg; EVALSHA " SHA0 " 1 key arg; "
                         "EVALSHA " SHA0 " 1 key arg");
     const char *answers = ":1\r\n-ERR two\r\n*2\r\n:3\r\n:4\r\n";
     int got = 0;
     for (size_t i = 0; answers[i]; i++) {
-        REQUIRE(wire_feed(&f.node.wire, answers + i, 1) == 0);
-        enum node_event event = node_next(&f.node, &request, 20);
+        REQUIRE(wire_feed(&f->node.wire, answers + i, 1) == 0);
+        enum node_event event = node_next(&f->node, &request, 20);
         if (event == NODE_IDLE)
             continue;
         REQUIRE(event == NODE_ANSWER);
         CHECK(request.owner == &owner[got]);
         CHECK_INT(request.sent_ms, 10 + got);
-        CHECK_INT(f.node.wire.reply.type,
+        CHECK_INT(f->node.wire.reply.type,
                   got == 0 ? REPLY_INTEGER : got == 1 ? REPLY_ERROR : REPLY_ARRAY);
         got++;
     }
     CHECK_INT(got, 3);
-    CHECK_INT(f.node.stats.requests, 3);
-    CHECK_INT(f.node.stats.replies, 3);
-    CHECK_INT(f.node.stats.errors, 1);
-    tear_down(&f);
+    CHECK_INT(f->node.stats.requests, 3);
+    CHECK_INT(f->node.stats.replies, 3);
+    CHECK_INT(f->node.stats.errors, 1);
 }
 
 NODE_TEST(unasked_answers_end_it)

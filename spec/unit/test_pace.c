@@ -44,27 +44,17 @@ static int under_way(int first, int count)
     return renewals;
 }
 
-static void let_go(struct sim *s, int count)
+SIM_TEST(few_do_not_wait, sim_keeping(3, 16, LEASE_MS))
 {
-    for (int k = 0; k < count; k++)
-        sim_let_go(s, kept[k]);
-}
-
-static void few_do_not_wait(void)
-{
-    struct sim *s = sim_keeping(3, 16, LEASE_MS);
     to_the_third(s);
     CHECK_INT(under_way(0, 16), 16);
     sim_run(s);
-    let_go(s, 16);
-    sim_finish(s);
 }
 
 /* What begins at once takes a server 2 ms at most, and all have begun when the next ones of
  * their kind could be due. */
-static void many_are_spread(void)
+SIM_TEST(many_are_spread, sim_keeping(3, MANY, LEASE_MS))
 {
-    struct sim *s = sim_keeping(3, MANY, LEASE_MS);
     to_the_third(s);
     int64_t from_ms = s->now_ms;
     int most = under_way(0, MANY), renewed = 0;
@@ -82,8 +72,6 @@ static void many_are_spread(void)
     CHECK(most <= 40);
     CHECK(s->now_ms - from_ms <= LEASE_MS / 32);
     CHECK(s->now_ms - from_ms >= MANY / 16 * 2 - 4);
-    let_go(s, MANY);
-    sim_finish(s);
 }
 
 /* The less time there is, the more begin together. */
@@ -97,7 +85,6 @@ static void short_leases_go_faster(void)
     sim_run(s);
     sim_advance(s, SHORT_MS / 8);
     CHECK_INT(s->core.pace.waiting.len, 0);
-    let_go(s, MANY);
     sim_finish(s);
 }
 
@@ -119,14 +106,12 @@ static void nobody_waits_beyond_a_half(void)
     sim_run(s);
     for (int k = 0; k < MANY; k++)
         CHECK(lease_remaining_ms(kept[k], s->now_ms) > SHORT_MS / 2);
-    let_go(s, MANY);
     sim_finish(s);
 }
 
 /* Others are due as well, and asked to renew before. */
-static void the_shortest_go_first(void)
+SIM_TEST(the_shortest_go_first, sim_keeping(3, MANY - 10, LEASE_MS))
 {
-    struct sim *s = sim_keeping(3, MANY - 10, LEASE_MS);
     sim_advance(s, kept[0]->renew_ms - s->now_ms - LEASE_MS / 30);
     keep(s, MANY - 10, 10, LEASE_MS / 10);
     int64_t due_ms = kept[MANY - 10]->renew_ms;
@@ -136,14 +121,11 @@ static void the_shortest_go_first(void)
     CHECK_INT(under_way(MANY - 10, 10), 10);
     CHECK(under_way(0, MANY - 10) < 100);
     sim_run(s);
-    let_go(s, MANY);
-    sim_finish(s);
 }
 
 /* A lease that is let go, dropped or over while it waits is not renewed. */
-static void who_waits_may_go(void)
+SIM_TEST(who_waits_may_go, sim_keeping(3, 100, LEASE_MS))
 {
-    struct sim *s = sim_keeping(3, 100, LEASE_MS);
     to_the_third(s);
     REQUIRE(s->core.pace.waiting.len == 84);
     int gone = 0;
@@ -165,13 +147,11 @@ static void who_waits_may_go(void)
         if (kept[k])
             sim_let_go(s, kept[k]);
     }
-    sim_finish(s);
 }
 
 /* The watchdog's bound passes while they wait. */
-static void who_waits_may_be_kept_no_longer(void)
+SIM_TEST(who_waits_may_be_kept_no_longer, sim_keeping(3, 100, LEASE_MS))
 {
-    struct sim *s = sim_keeping(3, 100, LEASE_MS);
     for (int k = 0; k < 100; k++)
         watchdog_start(kept[k], LEASE_MS, kept[k]->renew_ms + 2 - s->now_ms, s->now_ms);
     to_the_third(s);
@@ -183,8 +163,6 @@ static void who_waits_may_be_kept_no_longer(void)
         renewals += kept[k]->renew_ms > s->now_ms;
     CHECK_INT(renewals, 16);
     CHECK_INT((int)s->server[0].logged, 16);
-    let_go(s, 100);
-    sim_finish(s);
 }
 
 /* The client ends, or its process forks, while some wait. */

@@ -41,7 +41,6 @@ SIM_TEST(asked_again_after_it_let_go, sim_up(3))
     CHECK_INT(sim_wait(s, round, 5000), RL_GRANTED);
     CHECK_INT(sim_with(s, "k"), all_of(3));
     sim_end(round);
-    holder_drop(lease, s->now_ms);
 }
 
 SIM_TEST(decided_at_the_majority, sim_up(5))
@@ -62,7 +61,6 @@ SIM_TEST(decided_at_the_majority, sim_up(5))
     sim_run(s);
     CHECK_INT(sim_with(s, "k"), 0);
     CHECK(s->core.owing == NULL);
-    holder_drop(lease, s->now_ms);
 }
 
 /* Also that which took the lease over before. */
@@ -79,7 +77,6 @@ SIM_TEST(an_imported_lease_owes_a_node_that_is_down, sim_up(3))
     s->server[0].refuses = 0;
     sim_advance(s, 3000);
     sim_all_clean(s);
-    sim_drop(s, &h);
 }
 
 /* A minority kept nobody out. If its release woke waiters, they would wake each other. */
@@ -105,7 +102,6 @@ SIM_TEST(expired_on_all, sim_up(3))
     sim_advance(s, 1500);
     CHECK_INT(release(s, lease), RL_EXPIRED);
     CHECK(s->core.owing == NULL);
-    holder_drop(lease, s->now_ms);
 }
 
 /* Our validity is over, the servers' is not: too late to say that it was in time. */
@@ -116,7 +112,6 @@ SIM_TEST(expired_but_still_there, sim_up(3))
     CHECK_INT(sim_mine(s, "k", lease), all_of(3));
     CHECK_INT(release(s, lease), RL_EXPIRED);
     CHECK_INT(sim_with(s, "k"), 0);
-    holder_drop(lease, s->now_ms);
 }
 
 SIM_TEST(in_time_by_a_millisecond, sim_up(3))
@@ -124,7 +119,6 @@ SIM_TEST(in_time_by_a_millisecond, sim_up(3))
     rl_lease *lease = sim_hold(s, "k", 1000);
     sim_advance(s, sim_validity(1000, 0) - 1);
     CHECK_INT(release(s, lease), RL_GRANTED);
-    holder_drop(lease, s->now_ms);
 }
 
 SIM_TEST(held_by_another, sim_up(3))
@@ -135,8 +129,6 @@ SIM_TEST(held_by_another, sim_up(3))
     CHECK_INT(release(s, mine), RL_HELD);
     CHECK_INT(sim_mine(s, "k", other), all_of(3));       /* untouched */
     CHECK(lease_remaining_ms(other, s->now_ms) > 0);
-    holder_drop(mine, s->now_ms);
-    holder_drop(other, s->now_ms);
 }
 
 SIM_TEST(unknown_without_answers, sim_up(3))
@@ -152,7 +144,6 @@ SIM_TEST(unknown_without_answers, sim_up(3))
     s->server[0].refuses = s->server[1].refuses = 0;
     sim_advance(s, 3000);
     CHECK_INT(sim_with(s, "k"), 0);      /* cleaned all the same */
-    holder_drop(lease, s->now_ms);
 }
 
 SIM_TEST(unknown_from_hung_nodes, sim_up(3))
@@ -162,7 +153,6 @@ SIM_TEST(unknown_from_hung_nodes, sim_up(3))
     int64_t t0 = s->now_ms;
     CHECK_INT(release(s, lease), RL_UNKNOWN);
     CHECK_INT(s->now_ms - t0, SIM_TIMEOUT_MS);
-    holder_drop(lease, s->now_ms);
 }
 
 SIM_TEST(released_twice, sim_up(3))
@@ -175,7 +165,6 @@ SIM_TEST(released_twice, sim_up(3))
     CHECK_INT(sim_end(b), RL_GRANTED);
     CHECK_INT(release(s, lease), RL_GRANTED);
     sim_logs_are(s, "AR");               /* asked once */
-    holder_drop(lease, s->now_ms);
 }
 
 /* ---- cancelling ---- */
@@ -196,7 +185,6 @@ SIM_TEST(cancels_an_attempt, sim_up(3))
     CHECK_INT(lease_remaining_ms(h.lease, s->now_ms), 0);
     CHECK(s->core.owing == NULL);
     sim_end(round);
-    sim_drop(s, &h);
 }
 
 /* Cancelled before the connection stands: the acquire is not sent any more. */
@@ -211,7 +199,6 @@ SIM_TEST(cancels_before_it_is_sent, sim_new(3))
     CHECK_INT(sim_with(s, "k"), 0);
     CHECK_INT(outcome, RL_EXPIRED);
     sim_end(round);
-    sim_drop(s, &h);
 }
 
 /* The same with a tick before the connections stand: it owes nothing to anybody, but
@@ -224,7 +211,6 @@ SIM_TEST(cancelled_release_is_answered_soon, sim_new(3))
     sim_tick(s);
     CHECK_INT(sim_wait(s, round, 10), RL_EXPIRED);
     sim_end(round);
-    sim_drop(s, &h);
 }
 
 /* Long expired, and the connections idle and broken: as soon as they stand again the
@@ -240,7 +226,6 @@ SIM_TEST(expired_over_a_new_connection, sim_up(3))
     sim_tick(s);                         /* nothing can be left: it is forgotten */
     CHECK_INT(sim_wait(s, round, 10), RL_EXPIRED);
     sim_end(round);
-    holder_drop(lease, s->now_ms);
 }
 
 /* ---- who is asked ---- */
@@ -254,7 +239,6 @@ SIM_TEST(goes_to_all_nodes, sim_up(5))
     CHECK_INT(release(s, lease), RL_GRANTED);
     sim_logs_are(s, "AR");
     CHECK_INT(sim_with(s, "k"), bit(0));
-    holder_drop(lease, s->now_ms);
 }
 
 /* Nodes that were never asked are not connected for a release. */
@@ -266,7 +250,6 @@ SIM_TEST(leaves_strangers_alone, sim_new(3))
     CHECK_INT(release(s, h.lease), RL_GRANTED);
     sim_run(s);
     CHECK(s->core.owing == NULL);
-    sim_drop(s, &h);
 }
 
 /* One failing node stops nothing, and what it said is kept. */
@@ -277,7 +260,6 @@ SIM_TEST(errors_are_kept, sim_up(3))
     CHECK_INT(release(s, lease), RL_GRANTED);
     CHECK_INT(lease->release->slot[0].code, RL_NOPERM);
     CHECK_INT(sim_with(s, "k"), bit(0));
-    holder_drop(lease, s->now_ms);
 }
 
 /* A lease of another name on the same connection stays. */
@@ -289,8 +271,6 @@ SIM_TEST(releases_only_its_own, sim_up(3))
     CHECK_INT(sim_with(s, "a"), 0);
     CHECK_INT(sim_mine(s, "b", b), all_of(3));
     CHECK_INT(lease_remaining_ms(b, s->now_ms), sim_validity(5000, 0));
-    holder_drop(a, s->now_ms);
-    holder_drop(b, s->now_ms);
 }
 
 /* Its owner is gone: it is released, as far as he had it. */
@@ -355,7 +335,6 @@ SIM_TEST(failing_release_is_retried_until_it_succeeds, sim_up(3))
     s->server[1].say[SIM_RELEASE] = NULL;
     sim_advance(s, 2000);
     sim_all_clean(s);
-    holder_drop(lease, s->now_ms);
 }
 
 SIM_TEST(failing_release_is_forgotten_with_the_lease, sim_up(3))
@@ -429,7 +408,6 @@ SIM_TEST(debts_are_paid_before_new_attempts, sim_up(1))
     sim_run(s);
     CHECK_STR(s->server[0].log, "RA");
     CHECK_INT(b.round->outcome, RL_GRANTED);
-    sim_drop(s, &b);
 }
 
 SUITE(release, T(lets_go), T(asked_again_after_it_let_go), T(decided_at_the_majority), T(an_imported_lease_owes_a_node_that_is_down),

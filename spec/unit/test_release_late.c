@@ -19,7 +19,6 @@ SIM_TEST(late_grant_is_released_behind, sim_up(3))
     CHECK_INT(s->server[2].opened, 1);   /* the same connection, hence the order */
     CHECK_INT(sim_with(s, "k"), bit(0) | bit(1));
     CHECK(s->core.owing == NULL);
-    sim_drop(s, &h);
 }
 
 SIM_TEST(timed_out_attempt_is_released, sim_up(5))
@@ -68,7 +67,6 @@ SIM_TEST(lost_reply_is_asked_for_again, sim_up(3))
     CHECK_STR(s->server[0].log, "RR");
     CHECK_STR(s->server[1].log, "R");
     sim_all_clean(s);
-    sim_drop(s, &h);
 }
 
 /* What was written to a frozen server is executed when it goes on: one release behind that
@@ -87,7 +85,6 @@ SIM_TEST(server_given_up_in_silence_is_sent_one_release, sim_up(3))
     CHECK_STR(s->server[2].log, "R");
     sim_all_clean(s);
     CHECK(s->core.owing == NULL);
-    sim_drop(s, &h);
 }
 
 /* Somebody waits for that one: it does not wait, and is not enough. */
@@ -107,7 +104,6 @@ SIM_TEST(release_that_is_awaited_is_sent_at_once_and_again, sim_up(1))
     sim_advance(s, 20 * SIM_TIMEOUT_MS);
     CHECK_STR(s->server[0].log, "RR");
     sim_end(release);
-    sim_drop(s, &h);
 }
 
 SIM_TEST(asks_again_only_once, sim_up(1))
@@ -130,7 +126,6 @@ SIM_TEST(asks_again_only_once, sim_up(1))
     sim_advance(s, 2000);
     CHECK_STR(s->server[0].log, "AARR");
     sim_all_clean(s);
-    sim_drop(s, &h);
 }
 
 /* What was not written cannot have been executed: it may be sent as often as need be,
@@ -163,7 +158,6 @@ SIM_TEST(unsent_requests_do_not_count_as_asked, sim_up(1))
     sim_run(s);
     CHECK_INT(h.round->slot[0].code, RL_CONFIG);
     CHECK_INT(h.round->outcome, RL_CONFIG);
-    sim_drop(s, &h);
 }
 
 /* Nodes 1 and 2 may be one server under two addresses: 2 finds its value when it is asked
@@ -197,7 +191,6 @@ static int found_again(const char *info, int breaks, int later)
     int yes = h.round->tally.yes;
     CHECK_INT(h.round->slot[later ? 1 : 2].code, yes == 2 ? RL_OK : RL_TIMEOUT);
     CHECK_INT(sim_wait(s, h.round, 1000), yes == 2 ? RL_GRANTED : RL_NO_QUORUM);
-    sim_drop(s, &h);
     sim_finish(s);
     return yes;
 }
@@ -222,7 +215,6 @@ SIM_TEST(half_written_counts_as_sent, sim_up(1))
     s->server[0].room = SIZE_MAX;
     CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
     CHECK_STR(s->server[0].log, "A");
-    sim_drop(s, &h);
 }
 
 /* The SET was executed, its answer is lost, the attempt fails: the key must be gone
@@ -277,7 +269,6 @@ SIM_TEST(straggler_is_released_by_the_second_one, sim_up(3))
     CHECK_STR(s->server[0].log, "RAR");
     CHECK(!(sim_with(s, "k") & bit(0)));
     CHECK(s->core.owing == NULL);
-    sim_drop(s, &h);
 }
 
 /* The second request was refused, but the first one may still be executed. */
@@ -307,7 +298,6 @@ SIM_TEST(refusal_does_not_excuse_a_straggler, sim_up(3))
     s->server[0].refuses = 0;
     sim_advance(s, 3000);
     CHECK_INT(sim_mine(s, "k", h.lease), 0);
-    sim_drop(s, &h);
 }
 
 /* A node that refused has nothing of ours: nobody runs after it. */
@@ -325,7 +315,6 @@ SIM_TEST(nothing_is_owed_to_who_refused, sim_up(3))
     CHECK_INT(lease->owed, bit(1) | bit(2));
     CHECK_INT(sim_result(s, round), RL_GRANTED);
     CHECK(s->core.owing == NULL);
-    holder_drop(lease, s->now_ms);
 }
 
 /* Nor to a node that was asked for nothing: one whose connection hangs is never paid. */
@@ -371,7 +360,6 @@ SIM_TEST(extension_refused_before_the_grant, sim_up(3))
     s->server[2].refuses = 0;
     sim_advance(s, 5000);
     sim_all_clean(s);
-    sim_drop(s, &h);
 }
 
 /* The release is sent twice where a write broke off; its votes are counted once. */
@@ -397,7 +385,6 @@ SIM_TEST(confirmed_twice_counts_once, sim_up(3))
     s->server[1].hushed = s->server[2].hushed = 0;
     CHECK_INT(sim_result(s, round), RL_GRANTED);
     sim_all_clean(s);
-    sim_drop(s, &h);
 }
 
 /* A release whose answer is lost is sent again; that nothing is there then is no
@@ -416,7 +403,6 @@ SIM_TEST(lost_release_is_sent_again, sim_up(1))
     CHECK_STR(s->server[0].log, "RR");
     CHECK_INT(sim_end(round), RL_GRANTED);
     sim_all_clean(s);
-    holder_drop(lease, s->now_ms);
 }
 
 /* The same where the answer was missing before the connection broke: another server lost
@@ -439,7 +425,6 @@ SIM_TEST(missing_release_is_sent_again, sim_up(3))
     sim_heal(s);
     sim_advance(s, SIM_CONNECT_MS + 2 * NODE_BACKOFF_MAX_MS);
     sim_all_clean(s);
-    holder_drop(lease, s->now_ms);
 }
 
 SUITE(release_late, T(missing_release_is_sent_again), T(late_grant_is_released_behind),

@@ -21,7 +21,6 @@ static void same_outcome(int n, const int *numbers, int outcome, int64_t token)
     sim_wait(s, h.round, 1000);
     CHECK_INT(h.round->outcome, outcome);
     CHECK_INT(h.lease->token, token);
-    sim_drop(s, &h);
     sim_finish(s);
 }
 
@@ -55,7 +54,6 @@ SIM_TEST(a_grant_names_a_number, sim_up(3))
     CHECK_INT(sim_outcome(s, h.round), RL_NO_QUORUM);
     for (int i = 0; i < 2; i++)
         CHECK_INT(h.round->slot[i].code, RL_PROTOCOL);
-    sim_drop(s, &h);
 }
 
 /* The release goes out with the number; with none where none was agreed upon. */
@@ -72,7 +70,6 @@ SIM_TEST(the_number_goes_with_all_that_follows, sim_up(3))
         CHECK(memmem(after[k]->bytes, after[k]->len, "$1\r\n3\r\n", 7) != NULL);
         CHECK(memmem(after[k]->bytes, after[k]->len, "$1\r\n0\r\n", 7) == NULL);
     }
-    sim_drop(s, &h);
 }
 
 /* A node with another number is asked for the one that was agreed upon, at once. */
@@ -88,7 +85,6 @@ SIM_TEST(strays_are_mended, sim_up(3))
     for (int i = 0; i < 3; i++)
         CHECK_INT(memchr(s->server[i].log, 'H', s->server[i].logged) != NULL ||
                       s->server[i].logged > 1, i == 0);
-    sim_drop(s, &h);
 }
 
 /* The node that is asked first picks, and the others are asked for the same. */
@@ -107,7 +103,6 @@ SIM_TEST(a_late_grant_keeps_the_client_busy, sim_up(3))
     s->server[2].frozen = 0;
     sim_run(s);
     CHECK(!core_busy(&s->core));
-    sim_drop(s, &h);
 }
 
 SIM_TEST(home_picks_the_number, sim_up(3))
@@ -119,7 +114,6 @@ SIM_TEST(home_picks_the_number, sim_up(3))
     struct hold h = sim_acquire(s, "k", 30000, 1000);
     CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
     CHECK(memmem(h.round->cmd->bytes, h.round->cmd->len, "$1\r\n3\r\n", 7) != NULL);
-    sim_drop(s, &h);
 }
 
 /* Who imports one gets its number, and no other. */
@@ -136,7 +130,6 @@ SIM_TEST(an_import_keeps_the_number, sim_up(3))
     CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
     CHECK_INT(h.lease->token, 3);
     CHECK(memmem(h.lease->cmd->bytes, h.lease->cmd->len, "$1\r\n3\r\n", 7) != NULL);
-    sim_drop(s, &h);
 }
 
 /* ---- guarded questions ---- */

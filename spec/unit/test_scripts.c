@@ -13,11 +13,9 @@ SIM_TEST(unknown_scripts_are_sent_in_full, sim_up(3))
     CHECK_INT(sim_mine(s, "k", h.lease), all_of(3));
     sim_logs_are(s, "?a");
     sim_clear_logs(s);
-    struct hold other = sim_acquire(s, "other", 5000, 1000);
+    sim_acquire(s, "other", 5000, 1000);
     CHECK_INT(sim_release(s, h.lease), RL_GRANTED);
     sim_logs_are(s, "A?r");              /* acquire is loaded again, release was not */
-    sim_drop(s, &h);
-    sim_drop(s, &other);
 }
 
 /* A pipeline of requests for a script that is gone: each is answered. */
@@ -50,7 +48,6 @@ SIM_TEST(unknown_script_of_a_lease_that_is_over, sim_up(1))
     CHECK_STR(s->server[0].log, "??r");
     CHECK_INT(sim_end(release), RL_EXPIRED);     /* nothing was there */
     sim_all_clean(s);
-    sim_drop(s, &h);
 }
 
 /* Healing a node that forgot its scripts is welcome while the lease lives ... */
@@ -64,7 +61,6 @@ SIM_TEST(unknown_script_of_a_living_lease, sim_up(3))
     sim_run(s);
     CHECK_STR(s->server[2].log, "?a");
     CHECK_INT(sim_mine(s, "k", h.lease), all_of(3));
-    sim_drop(s, &h);
 }
 
 /* ... but not when its time is over, though nobody has said so yet: the key would stay
@@ -81,7 +77,6 @@ SIM_TEST(unknown_script_after_the_deadline, sim_up(3))
     sim_run(s);
     CHECK_STR(s->server[2].log, "?");
     CHECK_INT(sim_with(s, "k"), 0);
-    sim_drop(s, &h);
 }
 
 static void round_trips(struct sim *s, int n, int64_t ms)
@@ -112,7 +107,6 @@ SIM_TEST(noscript_to_everything, sim_up(1))
     before = *requests;
     round_trips(s, 30, 10);
     CHECK_INT(*requests, before);
-    sim_drop(s, &h);
 }
 
 /* ---- scripts ---- */
@@ -148,7 +142,6 @@ SIM_TEST(script_during_the_handshake_is_loaded, sim_new(1))
     CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
     CHECK_INT(s->server[0].loaded.word[0] >> late & 1, 1);
     CHECK_INT(s->core.nodes[0].loaded.word[0] >> late & 1, 1);
-    sim_drop(s, &h);
 }
 
 SUITE(scripts, T(unknown_scripts_are_sent_in_full), T(unknown_scripts_in_a_pipeline),

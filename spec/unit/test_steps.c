@@ -14,13 +14,6 @@ static void step_server(struct sim *s, int i, int64_t ms)
         s->server[i].key[k].until_ms -= ms;
 }
 
-static void end(struct sim *s, rl_lease *lease)
-{
-    round_free(holder_release(lease, s->now_ms));
-    holder_drop(lease, s->now_ms);
-    sim_finish(s);
-}
-
 /* The step shows while the confirmation of an acquire is under way. */
 SIM_TEST(before_a_confirmation, sim_admitted(3, MAX_LEASE_MS))
 {
@@ -51,14 +44,11 @@ SIM_TEST(before_a_confirmation, sim_admitted(3, MAX_LEASE_MS))
     CHECK_INT(h.round->outcome, RL_GRANTED);
     CHECK(h.lease->deadline_ms <= until_ms);
     round_free(extend);
-    holder_drop(other, s->now_ms);
-    sim_drop(s, &h);
 }
 
 /* An extension: yes, an error, and a yes that comes after the step showed. */
-static void before_the_last_vote(void)
+SIM_TEST(before_the_last_vote, sim_admitted(3, MAX_LEASE_MS))
 {
-    struct sim *s = sim_admitted(3, MAX_LEASE_MS);
     rl_lease *lease = sim_hold(s, "k", LEASE_MS);
     sim_advance(s, 1500);
     sim_skip(s, s->core.nodes[0].looked_ms + 900 - s->now_ms);
@@ -78,14 +68,12 @@ static void before_the_last_vote(void)
     CHECK_INT(sim_outcome(s, extend), RL_GRANTED);
     CHECK(lease->deadline_ms <= until_ms);
     round_free(extend);
-    end(s, lease);
 }
 
 /* One server frees the key while a renewal is under way that it has answered: the next one
  * puts it back at once. */
-static void during_a_renewal(void)
+SIM_TEST(during_a_renewal, sim_admitted(3, MAX_LEASE_MS))
 {
-    struct sim *s = sim_admitted(3, MAX_LEASE_MS);
     rl_lease *lease = sim_keep(s, "k", LEASE_MS);
     sim_advance(s, lease->renew_ms - s->now_ms - 1);
     int64_t due_ms = s->core.nodes[0].looked_ms + 1000;
@@ -104,7 +92,6 @@ static void during_a_renewal(void)
     CHECK(lease->renewal == NULL);
     sim_advance(s, 1100);
     CHECK_INT(sim_mine(s, "k", lease), all_of(3));
-    end(s, lease);
 }
 
 static void twice(void)
@@ -120,7 +107,7 @@ static void twice(void)
             sim_advance(s, step ? 1100 : gaps_ms[k]);
         }
         CHECK(lease->deadline_ms <= sim_key(s, 0, "k")->until_ms);
-        end(s, lease);
+        sim_finish(s);
     }
 }
 
@@ -140,13 +127,11 @@ SIM_TEST(a_step_of_long_ago_ends_nothing, sim_admitted(3, MAX_LEASE_MS))
     sim_advance(s, 3000);
     CHECK_INT(s->core.guards[1].steps, 1);
     CHECK_INT(lease->deadline_ms, deadline_ms);
-    sim_let_go(s, lease);
 }
 
 /* One after the other, within a lease; and once more when no lease of before is left. */
-static void one_by_one(void)
+SIM_TEST(one_by_one, sim_admitted(3, MAX_LEASE_MS))
 {
-    struct sim *s = sim_admitted(3, MAX_LEASE_MS);
     rl_lease *lease = sim_hold(s, "k", MAX_LEASE_MS);
     for (int i = 0; i < 2; i++) {
         step_server(s, i, 10000);
@@ -166,7 +151,6 @@ static void one_by_one(void)
     step_server(s, 2, 10000);
     sim_advance(s, 3000);
     CHECK_INT(lease->deadline_ms, deadline_ms);     /* two of three have it as long as that */
-    end(s, lease);
 }
 
 /* ---- whose clock it was ---- */
@@ -192,11 +176,11 @@ static void probe_all(struct sim *s)
     CHECK_INT(sim_end(round), RL_GRANTED);
 }
 
-/* n servers, of which some are down, and a hold that looks at them. */
-static struct sim *watched(int n, uint32_t down, rl_lease **lease)
+/* n servers, of which some are down, and a hold that looks at them: s->lease[0]. */
+static struct sim *watched(int n, uint32_t down)
 {
     struct sim *s = sim_admitted(n, MAX_LEASE_MS);
-    *lease = sim_hold(s, "k", MAX_LEASE_MS);
+    sim_hold(s, "k", MAX_LEASE_MS);
     for (int i = 0; i < n; i++) {
         if (down & bit(i))
             sim_leave(s, i);
@@ -217,8 +201,7 @@ static void a_majority_of_clocks_tells(void)
         {4, 0, 1, 1}, {4, 0, 3, 0}, {4, 2, 1, 0}, {1, 0, 1, 0}, {2, 0, 1, 0}, {2, 0, 3, 0},
     };
     for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
-        rl_lease *lease;
-        struct sim *s = watched(cases[k].n, cases[k].down, &lease);
+        struct sim *s = watched(cases[k].n, cases[k].down);
         test_note("%d: %x of %x", (int)k, cases[k].step, all_of(cases[k].n) & ~cases[k].down);
         for (int i = 0; i < cases[k].n; i++) {
             if (cases[k].step & bit(i))
@@ -232,7 +215,7 @@ static void a_majority_of_clocks_tells(void)
             CHECK_INT(s->core.guards[i].suspect_ms > s->now_ms, stepped && !written);
             CHECK_INT(s->server[i].marked > 0, written);
         }
-        end(s, lease);
+        sim_finish(s);
     }
 }
 
@@ -240,8 +223,7 @@ static void a_majority_of_clocks_tells(void)
 static void a_step_back_is_nobodys(void)
 {
     for (int both = 0; both < 2; both++) {
-        rl_lease *lease;
-        struct sim *s = watched(3, 0, &lease);
+        struct sim *s = watched(3, 0);
         s->server[0].wall_ms -= 30000;
         s->server[1].wall_ms += both ? 30000 : 0;
         sim_advance(s, 7000);
@@ -249,7 +231,7 @@ static void a_step_back_is_nobodys(void)
         CHECK_INT(letter(s, 0), MARKER_ADMITTED);
         CHECK(s->core.guards[0].suspect_ms > s->now_ms);
         CHECK_INT(letter(s, 1), both ? MARKER_STEPPED : MARKER_ADMITTED);
-        end(s, lease);
+        sim_finish(s);
     }
 }
 
@@ -290,24 +272,20 @@ SIM_TEST(a_step_is_written_at_once, sim_admitted(3, MAX_LEASE_MS))
 }
 
 /* Who may not write it does not ask for it forever. */
-static void a_step_is_not_written_for_long(void)
+SIM_TEST(a_step_is_not_written_for_long, watched(3, 0))
 {
-    rl_lease *lease;
-    struct sim *s = watched(3, 0, &lease);
+    rl_lease *lease = s->lease[0];
     watchdog_start(lease, MAX_LEASE_MS, 0, s->now_ms);
     s->server[0].stubborn = 1;
     s->server[0].wall_ms += 30000;
     sim_advance(s, 2 * MAX_LEASE_MS);
     CHECK(s->server[0].marks > 30 && s->server[0].marks < 65);
     CHECK_INT(letter(s, 0), MARKER_ADMITTED);
-    end(s, lease);
 }
 
 /* Nor into one that does not suit us. */
-static void nor_into_a_marker_of_others(void)
+SIM_TEST(nor_into_a_marker_of_others, watched(3, 0))
 {
-    rl_lease *lease;
-    struct sim *s = watched(3, 0, &lease);
     struct marker m = sim_marker(s, 0, 2 * MAX_LEASE_MS);
     sim_set_marker(s, 0, &m);
     sim_cut(s, 0);
@@ -318,14 +296,11 @@ static void nor_into_a_marker_of_others(void)
     CHECK_INT(s->core.guards[0].steps, 1);
     CHECK_INT(s->server[0].marks, 0);
     CHECK(s->core.guards[0].suspect_ms > s->now_ms);
-    end(s, lease);
 }
 
 /* A clock that was not compared since tells nothing. */
-static void only_clocks_of_since_then_tell(void)
+SIM_TEST(only_clocks_of_since_then_tell, watched(3, 0))
 {
-    rl_lease *lease;
-    struct sim *s = watched(3, 0, &lease);
     sim_hold_answers(s, bit(1));
     s->server[0].wall_ms += 30000;
     sim_advance(s, 1100);
@@ -334,7 +309,6 @@ static void only_clocks_of_since_then_tell(void)
     sim_hold_answers(s, 0);
     sim_advance(s, 1100);
     CHECK_INT(letter(s, 0), MARKER_STEPPED);
-    end(s, lease);
 }
 
 /* Nor the clock of a server that was restarted, or did not answer for an hour: it shows no
@@ -342,8 +316,7 @@ static void only_clocks_of_since_then_tell(void)
 static void nor_one_that_is_new_to_us(void)
 {
     for (int away_s = 0; away_s <= 3600; away_s += 3600) {
-        rl_lease *lease;
-        struct sim *s = watched(3, bit(1) | bit(2), &lease);
+        struct sim *s = watched(3, bit(1) | bit(2));
         test_note("away for %d s", away_s);
         for (int k = 0; k < away_s; k++) {
             round_free(sim_ask(s, "k"));
@@ -363,15 +336,13 @@ static void nor_one_that_is_new_to_us(void)
         CHECK_INT(s->core.guards[0].steps, 1);
         CHECK_INT(s->core.guards[1].steps + s->core.guards[2].steps, 0);
         CHECK_INT(letter(s, 0), MARKER_ADMITTED);
-        end(s, lease);
+        sim_finish(s);
     }
 }
 
 /* Later the others no longer say that they stepped as well: they were set back since. */
-static void a_step_is_not_open_for_long(void)
+SIM_TEST(a_step_is_not_open_for_long, watched(3, 0))
 {
-    rl_lease *lease;
-    struct sim *s = watched(3, 0, &lease);
     for (int i = 0; i < 3; i++)
         s->server[i].wall_ms += 30000;
     sim_advance(s, 7000);
@@ -381,14 +352,11 @@ static void a_step_is_not_open_for_long(void)
     CHECK_INT(s->core.guards[1].steps, 2);
     CHECK_INT(letter(s, 0), MARKER_ADMITTED);
     CHECK(s->core.guards[0].suspect_ms > s->now_ms);
-    end(s, lease);
 }
 
 /* Others were faster: nothing is written. */
-static void others_have_written_it(void)
+SIM_TEST(others_have_written_it, watched(3, 0))
 {
-    rl_lease *lease;
-    struct sim *s = watched(3, 0, &lease);
     sim_hold_answers(s, bit(1) | bit(2));
     s->server[0].wall_ms += 30000;
     sim_advance(s, 1100);                    /* noticed, but open */
@@ -401,7 +369,6 @@ static void others_have_written_it(void)
     CHECK_INT(s->server[0].marked, 0);
     CHECK_INT(s->core.guards[0].suspect_ms, 0);
     CHECK_INT(s->core.guards[0].state, RL_GUARD_QUARANTINED);
-    end(s, lease);
 }
 
 /* What was healed in a quarantine has gone, too: whatever its letter, and however little of it
@@ -417,7 +384,7 @@ static void a_quarantine_begins_anew(void)
             m.observed_ms = counted * 20000;
             sim_set_marker(s, 0, &m);
             probe_all(s);
-            rl_lease *lease = sim_hold(s, "k", MAX_LEASE_MS);
+            sim_hold(s, "k", MAX_LEASE_MS);
             sim_advance(s, 10000);
             int64_t began_ms = s->server[0].began_ms;
             s->server[0].wall_ms += 30000;
@@ -427,16 +394,14 @@ static void a_quarantine_begins_anew(void)
             CHECK_INT(observed_ms(s, 0), 0);
             CHECK_INT(letter(s, 0), *state == 'n' ? 'l' : *state);
             CHECK(!strncmp(s->server[0].marker, m.inc, MARKER_HEX));
-            end(s, lease);
+            sim_finish(s);
         }
     }
 }
 
 /* Also by a quarantine that others had begun before, and that we learn of only now. */
-static void it_was_forgotten_before(void)
+SIM_TEST(it_was_forgotten_before, watched(3, 0))
 {
-    rl_lease *lease;
-    struct sim *s = watched(3, 0, &lease);
     struct marker m = sim_marker(s, 0, MAX_LEASE_MS);
     m.state = MARKER_LOST;
     memcpy(m.inc, "feed", 4);
@@ -449,14 +414,11 @@ static void it_was_forgotten_before(void)
     CHECK(s->now_ms - s->server[0].began_ms < 2100);
     CHECK_INT(s->server[0].marked, 1);
     CHECK_INT(s->core.guards[0].suspect_ms, 0);
-    end(s, lease);
 }
 
 /* It takes no writes now, so nobody knows which life of it this is: the step is kept. */
-static void a_step_is_written_when_the_life_is_known(void)
+SIM_TEST(a_step_is_written_when_the_life_is_known, watched(3, 0))
 {
-    rl_lease *lease;
-    struct sim *s = watched(3, 0, &lease);
     s->server[0].wall_ms += 30000;
     sim_hold_answers(s, bit(1) | bit(2));
     sim_advance(s, 1100);
@@ -474,16 +436,14 @@ static void a_step_is_written_when_the_life_is_known(void)
     s->server[0].holds = 0;
     sim_advance(s, 2100);
     CHECK_INT(letter(s, 0), MARKER_STEPPED);
-    end(s, lease);
 }
 
 /* ---- holders ---- */
 
 /* A hold with a lease of its own: without a step it asks nobody, and then once. */
-static void holds_ask_at_once(void)
+SIM_TEST(holds_ask_at_once, watched(3, 0))
 {
-    rl_lease *lease;
-    struct sim *s = watched(3, 0, &lease);
+    rl_lease *lease = s->lease[0];
     int64_t deadline_ms = lease->deadline_ms, until_ms = sim_key(s, 1, "k")->until_ms;
     sim_clear_logs(s);
     sim_advance(s, 3000);
@@ -499,26 +459,22 @@ static void holds_ask_at_once(void)
     CHECK_INT(sim_result(s, holder_extend(lease, MAX_LEASE_MS, s->now_ms)), RL_GRANTED);
     sim_advance(s, 2000);
     CHECK_STR(s->server[1].log, "EE");
-    end(s, lease);
 }
 
 /* Another server had lost the key before: now a majority has, and the holder is told. */
-static void holds_learn_of_a_loss(void)
+SIM_TEST(holds_learn_of_a_loss, watched(3, 0))
 {
-    rl_lease *lease;
-    struct sim *s = watched(3, 0, &lease);
+    rl_lease *lease = s->lease[0];
     s->server[1].keys = 0;
     sim_advance(s, 3000);
     CHECK_INT(lease->lost, RL_NOT_LOST);
     step_server(s, 0, 2 * MAX_LEASE_MS);
     sim_advance(s, 1100);
     CHECK_INT(lease->lost, RL_LOSS_FORGOTTEN);
-    end(s, lease);
 }
 
-static void who_cannot_extend_asks_nobody(void)
+SIM_TEST(who_cannot_extend_asks_nobody, sim_admitted(3, MAX_LEASE_MS))
 {
-    struct sim *s = sim_admitted(3, MAX_LEASE_MS);
     s->primitive.extend = -1;
     rl_lease *lease = sim_hold(s, "k", MAX_LEASE_MS);
     sim_advance(s, 2500);
@@ -527,7 +483,6 @@ static void who_cannot_extend_asks_nobody(void)
     sim_advance(s, 3000);
     sim_logs_are(s, "");
     CHECK(!lease->asks);
-    end(s, lease);
 }
 
 SUITE(steps, T(before_a_confirmation), T(before_the_last_vote), T(during_a_renewal), T(twice),

@@ -32,6 +32,17 @@ static void finish(void)
     close_free(&core);
 }
 
+/* A test with a core and its subscription: SUBSCRIPTION_TEST(name) { ... } */
+#define SUBSCRIPTION_TEST(name)    \
+    static void name##_of(void);   \
+    static void name(void)         \
+    {                              \
+        begin();                   \
+        name##_of();               \
+        finish();                  \
+    }                              \
+    static void name##_of(void)
+
 static void hear(int i, const char *what)
 {
     struct reply reply = {.type = REPLY_ARRAY, .has_text = 1, .has_second = 1,
@@ -53,9 +64,8 @@ static int64_t hint_ms(void)
     return now_ms - from_ms;
 }
 
-static void a_majority_wakes_at_once(void)
+SUBSCRIPTION_TEST(a_majority_wakes_at_once)
 {
-    begin();
     rl_round *pause = subscription_pause(&core, subscription, 0, 1000, now_ms);
     hear(0, "message");
     hear(0, "message");
@@ -70,12 +80,10 @@ static void a_majority_wakes_at_once(void)
     core_tick(&core, now_ms);
     CHECK_INT(pause->outcome, RL_GRANTED);
     round_free(pause);
-    finish();
 }
 
-static void fewer_wake_later_and_later(void)
+SUBSCRIPTION_TEST(fewer_wake_later_and_later)
 {
-    begin();
     static const int64_t expected_ms[] = {1, 2, 4, 8, 16, 32, 64, 64, 64};
     for (int k = 0; k < 9; k++)
         CHECK_INT(hint_ms(), expected_ms[k]);
@@ -85,12 +93,10 @@ static void fewer_wake_later_and_later(void)
         hear(i, "message");
     CHECK_INT(subscription->opened, 1);
     CHECK_INT(hint_ms(), 1);
-    finish();
 }
 
-static void a_subscribed_majority_wakes(void)
+SUBSCRIPTION_TEST(a_subscribed_majority_wakes)
 {
-    begin();
     rl_round *pause = subscription_pause(&core, subscription, 0, 1000, now_ms);
     hear(0, "subscribe");
     hear(1, "subscribe");
@@ -100,15 +106,13 @@ static void a_subscribed_majority_wakes(void)
     hear(3, "subscribe");
     CHECK_INT(subscription->wakes, 1);
     round_free(pause);
-    finish();
 }
 
 /* More channels than there are buckets, closed in another order than opened. */
-static void each_hears_its_own(void)
+SUBSCRIPTION_TEST(each_hears_its_own)
 {
     enum { CHANNELS = 3 * SUBSCRIPTION_BUCKETS };
     rl_subscription *all[CHANNELS];
-    begin();
     for (int i = 0; i < CHANNELS; i++) {
         char name[8];
         int len = snprintf(name, sizeof(name), "c%d", i);
@@ -129,7 +133,6 @@ static void each_hears_its_own(void)
     CHECK_INT(subscription->opened, 0);
     for (int i = 0; i < CHANNELS; i++)       /* 7 and 768 have no factor in common */
         subscription_close(all[(i * 7 + 5) % CHANNELS], now_ms);
-    finish();
 }
 
 /* ---- a subscriber's connection ---- */
@@ -158,9 +161,8 @@ static void confirm(int n, const char *what, const char *channel)
 
 /* Whoever pauses on a channel that is closed, or whose subscriber is lost, sleeps on until
  * its own time. */
-static void pauses_outlast_their_channel(void)
+SUBSCRIPTION_TEST(pauses_outlast_their_channel)
 {
-    begin();
     rl_subscription *other = subscription_open(&core, "d", 1, now_ms);
     rl_round *first = subscription_pause(&core, other, 0, 1000, now_ms);
     rl_round *second = subscription_pause(&core, other, 0, 2000, now_ms);
@@ -181,13 +183,11 @@ static void pauses_outlast_their_channel(void)
     round_free(first);
     round_free(second);
     round_free(third);
-    finish();
 }
 
 /* What it had confirmed counts no more, and what is still wanted is asked for again. */
-static void a_lost_subscriber_is_asked_again(void)
+SUBSCRIPTION_TEST(a_lost_subscriber_is_asked_again)
 {
-    begin();
     struct node *nd = connect_0();
     hear(0, "subscribe");
     hear(1, "subscribe");
@@ -199,12 +199,10 @@ static void a_lost_subscriber_is_asked_again(void)
     CHECK_INT(nd->queue_len, 1);
     CHECK(memmem(nd->out.data + nd->out.start, buf_len(&nd->out),
                  "\r\nSUBSCRIBE\r\n$1\r\nc\r\n", 20) != NULL);
-    finish();
 }
 
-static void the_child_of_a_fork_subscribes_anew(void)
+SUBSCRIPTION_TEST(the_child_of_a_fork_subscribes_anew)
 {
-    begin();
     connect_0();
     hear(0, "subscribe");
     close_void(&core);
@@ -212,13 +210,11 @@ static void the_child_of_a_fork_subscribes_anew(void)
     core_tick(&core, now_ms += 5000);
     subscription_close(subscription_open(&core, "d", 1, now_ms), now_ms);
     CHECK_INT(connect_0()->queue_len, 1);
-    finish();
 }
 
 /* A channel that is closed is remembered for a subscriber that is behind, until that is lost. */
-static void a_lost_subscriber_ends_closed_channels(void)
+SUBSCRIPTION_TEST(a_lost_subscriber_ends_closed_channels)
 {
-    begin();
     struct node *nd = connect_0();
     int live = (int)core.timers_wanted;
     while (!nd->missed) {
@@ -228,12 +224,10 @@ static void a_lost_subscriber_ends_closed_channels(void)
     CHECK_INT(core.timers_wanted, live + 1);
     core_lost(&core, 5, RL_REFUSED, "connection reset", now_ms);
     CHECK_INT(core.timers_wanted, live);
-    finish();
 }
 
-static void a_silent_subscriber_is_given_up(void)
+SUBSCRIPTION_TEST(a_silent_subscriber_is_given_up)
 {
-    begin();
     struct node *nd = connect_0();
     CHECK_INT(nd->queue_len, 1);
     now_ms += 300;
@@ -254,15 +248,13 @@ static void a_silent_subscriber_is_given_up(void)
     CHECK_INT(nd->code, RL_TIMEOUT);
     CHECK_INT(nd->queue_len, 0);
     subscription_close(other, now_ms);
-    finish();
 }
 
 /* Channels come and go while a server says nothing: what it is told is bounded, and in the
  * end it has been told what is so. */
-static void a_subscriber_that_is_behind_is_told_later(void)
+SUBSCRIPTION_TEST(a_subscriber_that_is_behind_is_told_later)
 {
     enum { TIMES = 5000 };
-    begin();
     struct node *nd = connect_0();
     for (int i = 0; i < TIMES; i++) {
         char name[8];
@@ -289,7 +281,6 @@ static void a_subscriber_that_is_behind_is_told_later(void)
     CHECK_INT(nd->queue_len, 4);
     confirm(2, "subscribe", "d");
     subscription_close(other, now_ms);
-    finish();
 }
 
 SUITE(subscription, T(pauses_outlast_their_channel), T(a_lost_subscriber_is_asked_again),

@@ -272,7 +272,6 @@ SIM_TEST(who_may_not_ask_waits, served(3, MARKER_LOST))
     sim_advance(s, 1200);
     marker_is(s, 0, MARKER_ADMITTED);
     CHECK_INT(s->server[0].base, 0);
-    sim_let_go(s, lease);
 }
 
 /* Only about the server itself: what others tell may be enough. */

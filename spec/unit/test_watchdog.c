@@ -49,7 +49,6 @@ SIM_TEST(counts_from_the_start_of_its_round, sim_up(5))
     sim_run(s);
     CHECK_INT(lease->deadline_ms, t0 + sim_validity(3000, 0));
     CHECK(lease->renewal == NULL);
-    sim_let_go(s, lease);
 }
 
 /* Two thirds of a lease are for the renewals, however long it took to get it. */
@@ -91,7 +90,6 @@ SIM_TEST(an_extended_lease_is_renewed_as_any, sim_up(3))
     CHECK_INT(lease->deadline_ms, deadline_ms);       /* never shortened */
     sim_advance(s, 60000);
     CHECK(lease_remaining_ms(lease, s->now_ms) > 1900);
-    sim_let_go(s, lease);
 }
 
 static int commands_in(struct buf *out)
@@ -122,8 +120,6 @@ SIM_TEST(renewals_go_together, sim_up(3))
         CHECK_INT(lease[k]->deadline_ms, s->now_ms + sim_validity(30000, 0));
         CHECK_INT(lease[k]->renew_ms, lease[0]->renew_ms);
     }
-    for (int k = 0; k < 12; k++)
-        sim_let_go(s, lease[k]);
 }
 
 /* ---- failing ---- */
@@ -194,7 +190,6 @@ SIM_TEST(slow_answers_confirm_too, sim_up(3))
         CHECK_INT(lease->failures, 0);
     }
     CHECK_INT(s->core.nodes[0].stats.timeouts, 0);
-    sim_let_go(s, lease);
 }
 
 /* How many renewals fail in one lease, kinds as above. */
@@ -262,7 +257,6 @@ static void release_at(int steps, int forgotten)
     sim_advance(s, 9000);
     sim_logs_are(s, "");
     CHECK_INT(s->core.losses, 0);
-    holder_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -408,7 +402,6 @@ SIM_TEST(busy_while_there_is_something_to_do, sim_up(3))
     CHECK(!core_owes_away(&s->core));
     CHECK(!core_busy(&s->core));
     CHECK_INT(sim_with(s, "k"), 0);
-    holder_drop(lease, s->now_ms);
 }
 
 /* Of five servers three say that somebody else has it, the second one of them who. */
@@ -427,7 +420,6 @@ static void taken_by(const char *second, int named)
     if (CHECK_INT(lease->taker != NULL, named) && named)
         CHECK(lease->taker_len == 36 && !memcmp(lease->taker + 33, "bob", 3));
     sim_run(s);
-    holder_drop(lease, s->now_ms);
     sim_finish(s);
 }
 

@@ -63,7 +63,6 @@ SIM_TEST(fixed_leases_are_lost_too, sim_up(3))
     CHECK_INT(lease->lost, RL_LOSS_EXPIRED);
     CHECK_INT(s->core.losses, 1);                          /* not the released one */
     sim_logs_are(s, "");
-    holder_drop(lease, s->now_ms);
 }
 
 static void taken(int absent, int foreign)
@@ -128,7 +127,6 @@ SIM_TEST(max_hold_is_a_bound, sim_up(3))
     sim_advance(s, 1);
     CHECK_INT(lease->lost, RL_LOSS_MAX_HOLD);
     CHECK_INT(s->core.losses, 1);
-    sim_let_go(s, lease);
 }
 
 /* how 0: a tick finds out, 1: a question before it, 2: an answer before it. */
@@ -156,7 +154,6 @@ static void suspended(int how)
     sim_tick(s);
     CHECK_INT(lease->lost, RL_LOSS_SUSPENDED);
     CHECK_INT(s->core.losses, 1);
-    sim_let_go(s, lease);
     sim_finish(s);
 }
 
@@ -177,7 +174,6 @@ SIM_TEST(a_short_pause_is_no_loss, sim_up(3))
     sim_logs_are(s, "E");
     CHECK_INT(lease_remaining_ms(lease, s->now_ms), sim_validity(3000, 0));
     CHECK_INT(s->core.losses, 0);
-    sim_let_go(s, lease);
 }
 
 SIM_TEST(closed_with_the_client, sim_up(3))
@@ -197,10 +193,6 @@ SIM_TEST(closed_with_the_client, sim_up(3))
     sim_run(s);
     CHECK_INT(sim_with(s, "k") | sim_with(s, "f") | sim_with(s, "b"), 0);
     CHECK_INT(s->core.unattended, 0);
-    holder_drop(kept, s->now_ms);
-    holder_drop(fixed, s->now_ms);
-    holder_drop(busy, s->now_ms);
-    holder_drop(lost, s->now_ms);
 }
 
 SIM_TEST(lost_in_the_child_of_a_fork, sim_up(3))
@@ -219,9 +211,6 @@ SIM_TEST(lost_in_the_child_of_a_fork, sim_up(3))
     rl_lease *own = sim_keep(s, "own", 3000);
     sim_advance(s, 9000);
     CHECK(lease_remaining_ms(own, s->now_ms) > 1900);
-    sim_let_go(s, own);
-    holder_drop(kept, s->now_ms);
-    holder_drop(busy, s->now_ms);
 }
 
 /* ---- healing ---- */
@@ -306,7 +295,6 @@ SIM_TEST(late_answers_heal_what_is_held, sim_up(3))
     sim_run(s);
     sim_logs_are(s, "ER");
     CHECK_INT(sim_with(s, "k"), 0);
-    holder_drop(lease, s->now_ms);
 }
 
 SIM_TEST(heals_no_foreign_key, sim_up(5))
@@ -355,7 +343,6 @@ SIM_TEST(heals_where_the_script_is_gone, sim_up(3))
     CHECK_STR(s->server[0].log, "??r");
     CHECK_INT(sim_end(release), RL_GRANTED);
     CHECK_INT(sim_with(s, "k"), 0);
-    holder_drop(lease, s->now_ms);
 }
 
 /* The connection breaks with the heal on its way; what may come of it is cleaned up.
@@ -382,7 +369,6 @@ static void torn_heal(int how)
     sim_advance(s, 2000);
     CHECK_INT(sim_with(s, "k"), 0);
     CHECK(s->core.owing == NULL);
-    holder_drop(lease, s->now_ms);
     sim_finish(s);
 }
 
@@ -416,7 +402,6 @@ SIM_TEST(a_heal_that_never_left_hides_no_other, sim_up(3))
     s->server[0].refuses = 0;
     sim_advance(s, 3000);
     CHECK_INT(sim_with(s, "k"), 0);
-    holder_drop(lease, s->now_ms);
 }
 
 /* ---- beside the user's own extensions ---- */
@@ -450,7 +435,6 @@ SIM_TEST(beside_an_extension, sim_up(3))
     sim_advance(s, 9000);
     CHECK_INT(sim_with(s, "k"), 0);
     CHECK_INT(s->core.unattended, 0);
-    holder_drop(lease, s->now_ms);
 }
 
 /* What cannot be extended is not kept. */
@@ -463,7 +447,6 @@ SIM_TEST(keeps_only_what_it_can, sim_up(3))
     CHECK_INT(lease->lost, RL_LOSS_EXPIRED);
     watchdog_start(lease, 3000, 0, s->now_ms);
     CHECK_INT(lease->lost, RL_LOSS_EXPIRED);
-    holder_drop(lease, s->now_ms);
 }
 
 SUITE(watchdog_loss, T(lost_at_the_deadline_and_not_before), T(lost_before_the_tick),
