@@ -14,7 +14,6 @@ describe("the card of a lock", function()
     after_each(function()
         client:close()
         other:close()
-        support.cleanup()
     end)
 
     local function put(value, from, to)

@@ -10,8 +10,6 @@ local function kinds(findings)
 end
 
 describe("client:check()", function()
-    after_each(support.cleanup)
-
     it("tells what each server is like", function()
         local cluster = support.cluster(3)
         local client, threads = support.client(cluster), support.threads()
@@ -428,8 +426,6 @@ describe("client:check()", function()
 end)
 
 describe("warnings", function()
-    after_each(support.cleanup)
-
     it("come once, as events, with the remedy", function()
         local cluster = support.cluster(4)
         cluster[2]:call("CONFIG", "SET", "maxmemory", "100mb")

@@ -15,7 +15,6 @@ describe("unlock { closed_for }", function()
         cluster:each(function(s) s:thaw() end)
         cluster:flush()
     end)
-    teardown(support.cleanup)
 
     -- The time from before it was taken to when somebody else has it.
     local function closed(lock, seconds, between)

@@ -5,8 +5,6 @@ local support = require "spec.support"
 local codes = support.codes
 
 describe("client:connect()", function()
-    after_each(support.cleanup)
-
     it("connects to all servers, and takes no lock", function()
         local cluster = support.cluster(3)
         local client = support.client(cluster)

@@ -15,14 +15,10 @@ local function define(name, more)
 end
 
 describe("a primitive", function()
-    local cluster, client
+    local cluster = support.shared_cluster(3)
+    local client
 
-    setup(function()
-        cluster = support.cluster(3)
-        client = support.warm_client(cluster, { lease = 3, fallback = 0.3 })
-    end)
-    before_each(function() cluster:flush() end)
-    teardown(support.cleanup)
+    setup(function() client = support.warm_client(cluster, { lease = 3, fallback = 0.3 }) end)
 
     -- Each server gives the lowest of two places that is free there, and says which.
     local places = define("places", {

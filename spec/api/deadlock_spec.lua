@@ -3,16 +3,12 @@ local behaviour = require "spec.support.behaviour"
 local support = require "spec.support"
 
 describe("a lock that is held as another kind of lock", function()
-    local cluster, client
+    local cluster = support.shared_cluster(3)
+    local client
     local KINDS = { getLock = "getFencedLock", getFencedLock = "getLock" }
 
-    setup(function() cluster = support.cluster(3) end)
-    before_each(function()
-        cluster:flush()
-        client = support.warm_client(cluster, { lease = 2 })
-    end)
+    before_each(function() client = support.warm_client(cluster, { lease = 2 }) end)
     after_each(function() client:close() end)
-    teardown(support.cleanup)
 
     local function is_deadlock(ok, err)
         assert.is_nil(ok)

@@ -9,7 +9,6 @@ describe("a future without a coroutine", function()
         cluster = support.cluster(3)
         client, other = support.warm_client(cluster), support.warm_client(cluster)
     end)
-    after_each(support.cleanup)
 
     local function attempts()
         return tonumber(cluster[1]:call("INFO", "commandstats"):match "cmdstat_set:calls=(%d+)")

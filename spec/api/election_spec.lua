@@ -248,8 +248,6 @@ local function wrong(history)
 end
 
 describe("a history of leaders", function()
-    after_each(support.cleanup)
-
     it("has one at a time, in terms that grow, whatever fails", function()
         assert.is_nil((wrong(torture.run { code = CODE, enough = function(history)
             local why, n = wrong(history)

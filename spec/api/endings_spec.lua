@@ -12,10 +12,7 @@ describe("time that is left", function()
         return client
     end
 
-    after_each(function()
-        client:close()
-        support.cleanup()
-    end)
+    after_each(function() client:close() end)
 
     -- Calls the library until fn() is true, as a program does.
     local function work_until(l, fn)

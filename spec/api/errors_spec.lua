@@ -19,7 +19,6 @@ describe("an error", function()
     teardown(function()
         client:close()
         other:close()
-        support.cleanup()
     end)
 
     it("can be encoded: code, message, nodes, waited, and who has it", function()

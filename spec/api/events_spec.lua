@@ -76,10 +76,7 @@ describe("events of servers", function()
         client = support.client(nodes, opts)
     end
 
-    after_each(function()
-        client:close()
-        support.cleanup()
-    end)
+    after_each(function() client:close() end)
 
     it("that are down from the start", function()
         local cluster = support.cluster(2)
@@ -169,8 +166,6 @@ describe("events of servers", function()
 end)
 
 describe("renewed", function()
-    teardown(support.cleanup)
-
     local function sorted(set)
         local list = {}
         for name in pairs(set) do
@@ -241,8 +236,6 @@ describe("renewed", function()
 end)
 
 describe("the error of a round", function()
-    teardown(support.cleanup)
-
     it("says what is known of servers that it was decided without", function()
         local cluster = support.cluster(3)
         local client = support.warm_client(cluster)
@@ -275,8 +268,6 @@ describe("the error of a round", function()
 end)
 
 describe("what becomes of a hold", function()
-    teardown(support.cleanup)
-
     it("is told when it is released or lost, and for how long it was held", function()
         local cluster, seen = support.cluster(3), {}
         local client = support.warm_client(cluster, { on_event = function(e)

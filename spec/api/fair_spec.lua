@@ -205,8 +205,6 @@ local function overtaken(history, seconds)
 end
 
 describe("a history of a fair lock", function()
-    after_each(support.cleanup)
-
     it("has nobody overtaken who came a while before", function()
         local history = in_order({}, function(history) return #history > 60 end)
         assert.equal(0, overtaken(history, 0.8))

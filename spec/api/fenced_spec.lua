@@ -415,10 +415,7 @@ describe("a fenced lock and a server that knows of larger numbers", function()
             end
         end
     end)
-    after_each(function()
-        client:close()
-        support.cleanup()
-    end)
+    after_each(function() client:close() end)
 
     local function healed()
         l:extend(10)

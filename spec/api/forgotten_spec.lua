@@ -7,20 +7,16 @@ local FENCE, FLOORS = "redlock:{x}:fence", "redlock:{server}:floor"
 
 for _, n in ipairs { 1, 3, 5 } do
     describe(("a hold on %d servers"):format(n), function()
-        local cluster, client, lock, why
+        local cluster = support.shared_cluster(n)
+        local client, lock, why
 
-        setup(function()
-            cluster = support.cluster(n)
-            client = support.warm_client(cluster)
-        end)
+        setup(function() client = support.warm_client(cluster) end)
         before_each(function()
-            cluster:flush()
             lock, why = client:getLock "x", nil
             assert.is_true(lock:tryLock(0, 20))
             assert.is_true(lock:onLost(function(_, reason) why = reason end))
             client:check()                       -- all of them have it by now
         end)
-        teardown(support.cleanup)
 
         local function lose()
             cluster:each(function(s) s:call("DEL", "x") end)
@@ -59,8 +55,6 @@ for _, n in ipairs { 1, 3, 5 } do
 end
 
 describe("a hold of any kind", function()
-    teardown(support.cleanup)
-
     it("is asked for, and says when the servers do not have it any more", function()
         local cluster = support.cluster(3)
         local client = support.warm_client(cluster)
@@ -120,7 +114,6 @@ describe("a fenced hold", function()
     local cluster
 
     before_each(function() cluster = support.cluster(3) end)
-    after_each(support.cleanup)
 
     -- Held by all, with the reason of its loss when the watchdog has found it.
     local function hold()

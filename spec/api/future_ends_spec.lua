@@ -3,15 +3,11 @@ local support = require "spec.support"
 local redlock = require "redlock"
 
 describe("a future of a plain script", function()
-    local cluster, client
+    local cluster = support.shared_cluster(3)
+    local client
 
-    setup(function() cluster = support.cluster(3) end)
-    before_each(function()
-        cluster:flush()
-        client = support.warm_client(cluster, { lease = 2 })
-    end)
+    before_each(function() client = support.warm_client(cluster, { lease = 2 }) end)
     after_each(function() client:close() end)
-    teardown(support.cleanup)
 
     local function somebody_has(name)
         cluster:each(function(server) server:call("SET", name, "theirs", "PX", 60000) end)

@@ -4,14 +4,10 @@ local encoding = require "redlock.text.encoding"
 local redlock = require "redlock"
 
 describe("futures", function()
-    local cluster, client
+    local cluster = support.shared_cluster(3)
+    local client
 
-    setup(function()
-        cluster = support.cluster(3)
-        client = support.warm_client(cluster)
-    end)
-    before_each(function() cluster:flush() end)
-    teardown(support.cleanup)
+    setup(function() client = support.warm_client(cluster) end)
 
     it("are thousands in flight over the same connections", function()
         local patient = support.warm_client(cluster, { timeout = 5 })
@@ -122,8 +118,6 @@ describe("futures", function()
 end)
 
 describe("the heir of an owner that is gone", function()
-    teardown(support.cleanup)
-
     it("does not wait for what others hold", function()
         local client = support.warm_client(support.cluster(3), { lease = 0.3 })
         collectgarbage "stop"
@@ -142,14 +136,10 @@ describe("the heir of an owner that is gone", function()
 end)
 
 describe("a hold", function()
-    local cluster, client
+    local cluster = support.shared_cluster(3)
+    local client
 
-    setup(function()
-        cluster = support.cluster(3)
-        client = support.warm_client(cluster)
-    end)
-    before_each(function() cluster:flush() end)
-    teardown(support.cleanup)
+    setup(function() client = support.warm_client(cluster) end)
 
     it("of a primitive of one's own is imported as one of those", function()
         local function own(name)
@@ -224,8 +214,6 @@ describe("a hold", function()
 end)
 
 describe("a get", function()
-    teardown(support.cleanup)
-
     it("is interrupted at once", function()
         local cluster = support.cluster(1)
         cluster[1]:call("SET", "x", "other", "PX", 60000)

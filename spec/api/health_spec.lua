@@ -7,7 +7,6 @@ describe("client:health()", function()
     local cluster, client
 
     before_each(function() cluster = support.cluster(3) end)
-    after_each(support.cleanup)
 
     -- Asks at most once a second, so this is what it takes to notice a change, and more.
     local function becomes(healthy)

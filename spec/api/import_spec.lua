@@ -285,8 +285,6 @@ end)
 
 -- On real servers, by two processes: as a queue that delivers a job twice.
 describe("a job that is delivered twice", function()
-    after_each(support.cleanup)
-
     it("has one owner, on real servers", function()
         local cluster = support.cluster(3)
         -- A server may get to the giver's request only after the import, and keeps that key for the

@@ -26,7 +26,6 @@ describe("a brand-new cluster", function()
     end
 
     before_each(function() cluster = support.cluster(3, { new = true }) end)
-    after_each(support.cleanup)
 
     it("has no votes at first, and says so", function()
         local client = support.warm_client(cluster)
@@ -165,7 +164,6 @@ describe("servers that were used", function()
     local cluster
 
     before_each(function() cluster = support.cluster(3, { new = true }):admit(0.5) end)
-    after_each(support.cleanup)
 
     local function lose_all()
         cluster:each(function(s) s:restart() end)

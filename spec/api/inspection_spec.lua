@@ -12,7 +12,6 @@ describe("the locks that are held", function()
     after_each(function()
         client:close()
         other:close()
-        support.cleanup()
     end)
 
     -- name -> row; and the list

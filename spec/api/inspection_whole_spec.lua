@@ -27,7 +27,6 @@ describe("the list of locks is whole", function()
     after_each(function()
         question.ask_each = ask
         client:close()
-        support.cleanup()
     end)
 
     -- Names from 1 to n; on three servers of five each, when there are five.

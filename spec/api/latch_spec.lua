@@ -290,8 +290,6 @@ local function wrong(history)
 end
 
 describe("a history of latches", function()
-    after_each(support.cleanup)
-
     local function looks(history)
         local n, open = 0, 0
         for _, line in ipairs(history) do

@@ -20,7 +20,6 @@ describe("what futures begin", function()
         cluster = support.cluster(3)
         client = support.warm_client(cluster)
     end)
-    after_each(support.cleanup)
 
     it("is written together", function()
         local locks, futures = {}, {}

@@ -3,8 +3,6 @@ local support = require "spec.support"
 local redlock = require "redlock"
 
 describe("lock_delay", function()
-    teardown(support.cleanup)
-
     it("keeps a name closed after a holder that was lost, not after a release", function()
         local cluster = support.cluster(3)
         local delay = { lock_delay = 1.5 }
@@ -49,10 +47,7 @@ describe("lock_delay", function()
     end)
 
     describe("keeps a name closed behind a loser", function()
-        local cluster
-
-        setup(function() cluster = support.cluster(3) end)
-        before_each(function() cluster:flush() end)
+        local cluster = support.shared_cluster(3)
 
         -- Who takes `l` in a process of its own, is lost, and then does that.
         local LOST = {

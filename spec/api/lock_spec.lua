@@ -5,13 +5,10 @@ local redlock = require "redlock"
 
 for _, n in ipairs { 1, 2, 3, 4, 5 } do
     describe(("a lock on %d servers"):format(n), function()
-        local cluster, client
+        local cluster = support.shared_cluster(n)
+        local client
 
-        setup(function()
-            cluster = support.cluster(n)
-            client = support.warm_client(cluster)
-        end)
-        before_each(function() cluster:flush() end)
+        setup(function() client = support.warm_client(cluster) end)
         teardown(function()
             client:close()
             cluster:stop()
@@ -201,14 +198,10 @@ for _, n in ipairs { 1, 2, 3, 4, 5 } do
 end
 
 describe("a lock", function()
-    local cluster, client
+    local cluster = support.shared_cluster(5)
+    local client
 
-    setup(function()
-        cluster = support.cluster(5)
-        client = support.warm_client(cluster, { prefix = "app:" })
-    end)
-    before_each(function() cluster:flush() end)
-    teardown(support.cleanup)
+    setup(function() client = support.warm_client(cluster, { prefix = "app:" }) end)
 
     it("prints itself and its errors", function()
         local l = client:getLock "a\nb"
@@ -288,14 +281,10 @@ describe("a lock", function()
 end)
 
 describe("using", function()
-    local cluster, client
+    local cluster = support.shared_cluster(3)
+    local client
 
-    setup(function()
-        cluster = support.cluster(3)
-        client = support.warm_client(cluster)
-    end)
-    before_each(function() cluster:flush() end)
-    teardown(support.cleanup)
+    setup(function() client = support.warm_client(cluster) end)
 
     it("raises the function's error again, after the release [27]", function()
         local object = {}
@@ -321,7 +310,6 @@ describe("a client", function()
     local cluster
 
     setup(function() cluster = support.cluster(3) end)
-    teardown(support.cleanup)
 
     it("releases what it holds when it is closed", function()
         local client = support.warm_client(cluster)

@@ -22,7 +22,6 @@ describe("a margin", function()
     end
 
     before_each(function() events = {} end)
-    after_each(support.cleanup)
 
     for _, kind in ipairs { "getLock", "getFencedLock" } do
         it("of one wants four of five servers, of " .. kind, function()

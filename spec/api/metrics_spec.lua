@@ -7,16 +7,14 @@ local support = require "spec.support"
 local TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 describe("metrics", function()
-    local cluster, m, client
+    local cluster = support.shared_cluster(3)
+    local m, client
 
-    setup(function() cluster = support.cluster(3) end)
     before_each(function()
-        cluster:flush()
         m = metrics.new()
         client = support.warm_client(cluster, { metrics = m, timeout = 5 })
     end)
     after_each(function() client:close() end)
-    teardown(support.cleanup)
 
     local function sample(name)
         return prometheus.samples(m:text())[name]

@@ -25,8 +25,6 @@ local OTHERS = {
 }
 
 describe("a huge value under the name of a lock", function()
-    teardown(support.cleanup)
-
     it("is not read whole by who asks for the lock, or about it", function()
         local server = support.server { new = true }
         server:call("EVAL", "redis.call('set', 'x', string.rep('x', 48 * 1048576), 'px', 99999)", 0)
@@ -48,18 +46,12 @@ describe("a huge value under the name of a lock", function()
 end)
 
 describe("a key of another program", function()
-    local cluster, client
+    local cluster = support.shared_cluster(3)
+    local client
 
-    setup(function()
-        cluster = support.cluster(3)
-        client = support.warm_client(cluster, {})
-    end)
-    before_each(function() cluster:flush() end)
+    setup(function() client = support.warm_client(cluster, {}) end)
     after_each(function() client:releaseAll() end)
-    teardown(function()
-        client:close()
-        support.cleanup()
-    end)
+    teardown(function() client:close() end)
 
     local function put(data, ends, most)
         for i = 1, most or 3 do

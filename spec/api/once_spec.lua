@@ -206,8 +206,6 @@ local function wrong(history)
 end
 
 describe("a history of periods", function()
-    after_each(support.cleanup)
-
     local function code(text)
         return "if not pcall(function() " .. text .. " end) then log('broken', 0) end"
     end

@@ -190,8 +190,6 @@ local function wrong(history)
 end
 
 describe("a history of permits with tokens", function()
-    after_each(support.cleanup)
-
     local CODE = [[
         log "ask"
         local permit = client:getSemaphore("x", 2, { fenced = true }):tryAcquire(1,

@@ -35,14 +35,10 @@ local pair = redlock.primitive {
 }
 
 describe("a primitive", function()
-    local cluster, client
+    local cluster = support.shared_cluster(3)
+    local client
 
-    setup(function()
-        cluster = support.cluster(3)
-        client = support.warm_client(cluster, { prefix = "p:" })
-    end)
-    before_each(function() cluster:flush() end)
-    teardown(support.cleanup)
+    setup(function() client = support.warm_client(cluster, { prefix = "p:" }) end)
 
     it("is not called free by servers that say what cannot be", function()
         local odd = redlock.primitive { name = "odd", acquire = "return 1", release = "return 1",

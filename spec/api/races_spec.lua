@@ -4,11 +4,7 @@ local behaviour = require "spec.support.behaviour"
 local support = require "spec.support"
 
 describe("of two calls for one hold", function()
-    local cluster
-
-    setup(function() cluster = support.cluster(3) end)
-    before_each(function() cluster:flush() end)
-    teardown(support.cleanup)
+    local cluster = support.shared_cluster(3)
 
     -- another() is connected through `proxies`, which keep answers while hold(true).
     local PROXIES = [[

@@ -81,8 +81,6 @@ local function wrong(history, n, period)
 end
 
 describe("a history of starts", function()
-    after_each(support.cleanup)
-
     it("has never more in a period, whatever fails", function()
         assert.is_nil(wrong(torture.run { code = CODE,
             enough = function(history) return #history > 15 end }, 3, 0.5))

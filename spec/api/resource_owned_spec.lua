@@ -20,8 +20,6 @@ describe("a resource by random value", function()
         stock = resource.owned("stock", sender(server))
     end)
 
-    teardown(support.cleanup)
-
     it("is not claimed without an answer", function()
         local gone = support.server()
         local lost = resource.owned("stock", sender(gone))

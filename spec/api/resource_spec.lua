@@ -26,8 +26,6 @@ describe("a resource", function()
         stock = resource.new("stock", sender(server))
     end)
 
-    teardown(support.cleanup)
-
     local function mark()
         return server:call("GET", "redlock:{stock}:mark")
     end
@@ -345,8 +343,6 @@ describe("a resource", function()
 end)
 
 describe("a resource's mark", function()
-    teardown(support.cleanup)
-
     it("survives a restart with the data", function()
         local server = support.server { args = { "--appendonly", "yes", "--appendfsync",
             "always" } }

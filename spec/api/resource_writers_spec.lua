@@ -2,8 +2,6 @@
 local support = require "spec.support"
 
 describe("many writers at a guarded resource", function()
-    teardown(support.cleanup)
-
     -- Processes that run code, all at once, with `conn`, to the server, and `g`, a resource of
     -- "log" there.
     local function writers(n, server, code)

@@ -155,8 +155,6 @@ describe("a semaphore", function()
 end)
 
 describe("three takers of two permits", function()
-    after_each(support.cleanup)
-
     for n = 2, 7 do
         it("each cut off from one of " .. n .. " servers are never three", function()
             local cluster, permits = support.cluster(n), {}

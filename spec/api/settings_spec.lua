@@ -15,7 +15,6 @@ describe("redlock.from_environment", function()
         uris = table.concat(cluster:uris(), " ")
     end)
     before_each(function() home = support.tmpdir() end)
-    teardown(support.cleanup)
 
     local function write(name, text)
         assert(support.sh(("mkdir -p $(dirname '%s/%s')"):format(home, name)))

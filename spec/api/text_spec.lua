@@ -31,8 +31,6 @@ describe("texts of others", function()
         server = support.server()
     end)
 
-    teardown(support.cleanup)
-
     before_each(function()
         server:call "FLUSHALL"
     end)

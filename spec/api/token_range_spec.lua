@@ -56,7 +56,6 @@ describe("a floor out of range", function()
         end
         client = support.warm_client(cluster, opts)
     end)
-    after_each(support.cleanup)
 
     local function heard(kind)
         for _, e in ipairs(events) do
@@ -174,8 +173,6 @@ describe("a floor out of range", function()
 end)
 
 describe("of a single server", function()
-    after_each(support.cleanup)
-
     it("a floor out of range is named with the remedy", function()
         local cluster = support.cluster(1)
         local client = support.warm_client(cluster)
@@ -206,8 +203,6 @@ describe("of a single server", function()
 end)
 
 describe("a counter out of range", function()
-    after_each(support.cleanup)
-
     it("is no counter: the floor is one", function()
         local cluster = support.cluster(3)
         local client = support.warm_client(cluster)
@@ -228,7 +223,6 @@ describe("an exported hold", function()
         cluster = support.cluster(3)
         giver, taker = support.warm_client(cluster), support.warm_client(cluster)
     end)
-    after_each(support.cleanup)
 
     local function export(lease)
         local l = giver:getFencedLock "x"

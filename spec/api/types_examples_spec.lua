@@ -167,7 +167,6 @@ describe("in the reference", function()
         for i = #undo, 1, -1 do
             undo[i]()
         end
-        support.cleanup()
     end)
 
     local function run(what, examples)

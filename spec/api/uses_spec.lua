@@ -4,19 +4,15 @@ local support = require "spec.support"
 local redlock = require "redlock"
 
 describe("a client", function()
-    local cluster, brief, client
+    local cluster = support.shared_cluster(3)
+    local brief, client
 
-    setup(function()
-        cluster = support.cluster(3)
-        brief = support.cluster(3, { new = true }):admit(0.6)
-    end)
+    setup(function() brief = support.cluster(3, { new = true }):admit(0.6) end)
     before_each(function()
-        cluster:flush()
         brief:flush()
         client = support.warm_client(brief, { lease = 0.6, max_lease = 0.6 })
     end)
     after_each(function() client:close() end)
-    teardown(support.cleanup)
 
     it("forgets what has run out after a while", function()
         local function kilobytes()

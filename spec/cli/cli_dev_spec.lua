@@ -12,7 +12,6 @@ describe("redlock dev", function()
         cluster = support.cluster(1)
         home = support.tmpdir()
     end)
-    teardown(support.cleanup)
 
     local ends, gone = cli.ends, cli.gone
 

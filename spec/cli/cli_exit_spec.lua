@@ -22,17 +22,15 @@ ffi.C.execvp(arg[1], list)
 ]]
 
 describe("the exit status of redlock", function()
-    local cluster, home
+    local cluster = support.shared_cluster(3)
+    local home
     local luajit = sys.realpath("/proc/self/exe")
 
     setup(function()
-        cluster = support.cluster(3)
         home = support.tmpdir()
         sys.write_file(home .. "/no_code.lua", NO_CODE)
         sys.write_file(home .. "/raises.lua", "error 'no'")
     end)
-    before_each(function() cluster:flush() end)
-    teardown(support.cleanup)
 
     local function redlock(opts, ...)
         return cli.ends(cli.start(cluster, home, opts, ...))

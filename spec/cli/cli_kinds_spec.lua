@@ -5,18 +5,14 @@ local support = require "spec.support"
 local LOST, HELD, FAILED = 123, 124, 125
 
 describe("redlock run", function()
-    local cluster, home, client
+    local cluster = support.shared_cluster(3)
+    local home, client
 
     setup(function()
-        cluster = support.cluster(3)
         home = support.tmpdir()
         client = support.warm_client(cluster, {})
     end)
-    before_each(function() cluster:flush() end)
-    teardown(function()
-        client:close()
-        support.cleanup()
-    end)
+    teardown(function() client:close() end)
 
     local ends = cli.ends
 

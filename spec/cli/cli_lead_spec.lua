@@ -6,22 +6,16 @@ local sys = require "spec.support.sys"
 local FAILED = 125
 
 describe("redlock lead", function()
-    local cluster, home, log, client
+    local cluster = support.shared_cluster(3)
+    local home, log, client
 
-    setup(function()
-        cluster = support.cluster(3)
-        client = support.warm_client(cluster, {})
-    end)
+    setup(function() client = support.warm_client(cluster, {}) end)
     before_each(function()
-        cluster:flush()
         home = support.tmpdir()
         log = home .. "/log"
         sys.write_file(log, "")
     end)
-    teardown(function()
-        client:close()
-        support.cleanup()
-    end)
+    teardown(function() client:close() end)
 
     local ends, gone = cli.ends, cli.gone
 

@@ -5,18 +5,12 @@ local support = require "spec.support"
 local HELD, FAILED = 124, 125
 
 describe("redlock", function()
-    local cluster, home, client
+    local cluster = support.shared_cluster(3)
+    local home, client
 
-    setup(function()
-        cluster = support.cluster(3)
-        home = support.tmpdir()
-    end)
-    before_each(function()
-        cluster:flush()
-        client = support.warm_client(cluster, { label = "web-1" })
-    end)
+    setup(function() home = support.tmpdir() end)
+    before_each(function() client = support.warm_client(cluster, { label = "web-1" }) end)
     after_each(function() client:close() end)
-    teardown(support.cleanup)
 
     local function start(...)
         return cli.start(cluster, home, {}, ...)

@@ -6,15 +6,13 @@ local sys = require "spec.support.sys"
 local RAISED = 1
 
 describe("run in a script", function()
-    local cluster, home
+    local cluster = support.shared_cluster(3)
+    local home
 
     setup(function()
-        cluster = support.cluster(3)
         home = support.tmpdir()
         sys.write_file(home .. "/short.conf", "lease = 1\n")
     end)
-    before_each(function() cluster:flush() end)
-    teardown(support.cleanup)
 
     local function start(opts, text, ...)
         sys.write_file(home .. "/script.lua", text)

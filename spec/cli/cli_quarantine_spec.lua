@@ -19,7 +19,6 @@ describe("redlock, while servers may have forgotten locks,", function()
         sys.write_file(home .. "/.config/redlock.conf",
             ("max_lease = %d\nlease = %d\n"):format(MAX_LEASE, MAX_LEASE))
     end)
-    after_each(support.cleanup)
 
     local function start(...)
         return cli.start(cluster, home, {}, ...)

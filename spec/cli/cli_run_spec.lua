@@ -6,14 +6,10 @@ local sys = require "spec.support.sys"
 local LOST = 123
 
 describe("redlock run", function()
-    local cluster, home
+    local cluster = support.shared_cluster(3)
+    local home
 
-    setup(function()
-        cluster = support.cluster(3)
-        home = support.tmpdir()
-    end)
-    before_each(function() cluster:flush() end)
-    teardown(support.cleanup)
+    setup(function() home = support.tmpdir() end)
 
     local ends, gone = cli.ends, cli.gone
 

@@ -12,7 +12,6 @@ describe("redlock", function()
         cluster = support.cluster(3)
         home = support.tmpdir()
     end)
-    teardown(support.cleanup)
 
     local ends = cli.ends
 

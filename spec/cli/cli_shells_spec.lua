@@ -17,7 +17,6 @@ setup(function()
     end
     assert(support.sh(("luajit rockspec/man %s/redlock.1"):format(home)))
 end)
-teardown(support.cleanup)
 
 local function redlock(...)
     local status, text = cli.ends(cli.start(cluster, home, {}, ...))

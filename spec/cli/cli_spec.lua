@@ -15,7 +15,6 @@ describe("redlock", function()
         cluster:each(function(s) if not s:alive() then s:start():admit() end end)
         cluster:flush()
     end)
-    teardown(support.cleanup)
 
     local function start(opts, ...)
         return cli.start(cluster, home, opts, ...)

@@ -21,7 +21,6 @@ describe("redlock top", function()
         client = support.warm_client(cluster, { label = "web-1" })
     end)
     after_each(function() client:close() end)
-    teardown(support.cleanup)
 
     local function start(...)
         return cli.start(cluster, home, {}, "top", ...)

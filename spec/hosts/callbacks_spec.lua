@@ -100,14 +100,10 @@ local function is_well(what, call, outcome)
 end
 
 describe("every public call from every function of users", function()
-    local cluster, nodes
+    local cluster = support.shared_cluster(3)
+    local nodes
 
-    setup(function()
-        cluster = support.cluster(3)
-        nodes = cluster:text()
-    end)
-    before_each(function() cluster:flush() end)
-    teardown(support.cleanup)
+    setup(function() nodes = cluster:text() end)
 
     local function check(text)
         local wrong, done, phases = {}, 0, 0

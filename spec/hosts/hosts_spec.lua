@@ -3,18 +3,10 @@ local behaviour = require "spec.support.behaviour"
 local support = require "spec.support"
 
 describe("over the host", function()
-    local cluster, nodes
+    local cluster = support.shared_cluster(3)
+    local nodes
 
-    setup(function()
-        cluster = support.cluster(3)
-        nodes = cluster:text()
-    end)
-
-    teardown(support.cleanup)
-
-    before_each(function()
-        cluster:flush()
-    end)
+    setup(function() nodes = cluster:text() end)
 
     -- An unlock is done when a majority has answered; a process that ends does not wait for
     -- a slow machine.

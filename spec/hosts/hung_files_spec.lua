@@ -7,19 +7,17 @@ local support = require "spec.support"
 local LONG = 60                  -- seconds to connect
 
 describe("beside a password file that hangs", function()
-    local cluster, file
+    local cluster = support.shared_cluster(3)
+    local file
 
     setup(function()
-        cluster = support.cluster(3)
         cluster:each(function(server) server:user("app", "on", ">first", "~*", "&*", "+@all") end)
     end)
     before_each(function()
-        cluster:flush()
         local dir = support.tmpdir()     -- workers of nginx may be another user
         file = dir .. "/password"
         assert(support.sh(("chmod 711 %s && mkfifo -m 644 %s"):format(dir, file)))
     end)
-    teardown(support.cleanup)
 
     -- The servers as Lua text; the first `hung` of them have that file.
     local function nodes(hung)

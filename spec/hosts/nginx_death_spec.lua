@@ -126,16 +126,10 @@ local SERVER = [[
 ]]
 
 describe("in nginx a request that dies", function()
-    local cluster, ng
-
-    setup(function()
-        cluster = support.cluster(3)
-    end)
-
-    teardown(support.cleanup)
+    local cluster = support.shared_cluster(3)
+    local ng
 
     before_each(function()
-        cluster:flush()
         ng = support.nginx { nodes = cluster, server = SERVER, options = "lease = 1.5",
             shutdown = "3s" }
     end)
@@ -319,10 +313,7 @@ describe("in an nginx that does not poll for the library a request that dies", f
             first = [[require("ffi").cdef
                 'int redlock_ngx_sema_post(void *, int) __asm__("none_such");']] }
     end)
-    teardown(function()
-        ng:ends("TERM", "this nginx does not poll for the library")
-        support.cleanup()
-    end)
+    teardown(function() ng:ends("TERM", "this nginx does not poll for the library") end)
 
     it("is noticed while nobody waits", function()
         for _, path in ipairs { "/early", "/leave", "/pinned" } do
@@ -397,7 +388,6 @@ describe("in nginx what a dead request held", function()
         for _, one in ipairs { ng, storm } do
             one:ends("TERM", "client prematurely closed")
         end
-        support.cleanup()
     end)
 
     it("goes to the next one, in any process", function()
@@ -444,10 +434,7 @@ describe("in a large worker of nginx a request that dies", function()
                 end
             ]] }
     end)
-    teardown(function()
-        ng:ends "TERM"
-        support.cleanup()
-    end)
+    teardown(function() ng:ends "TERM" end)
 
     it("is found in some seconds by those who wait for its lock", function()
         assert.is_true(tonumber((ng:get "/memory")) > 50000)
@@ -485,7 +472,6 @@ describe("in nginx a request that dies while servers learn what they have counte
     teardown(function()
         ng:ends("TERM", "client prematurely closed")
         other:close()
-        support.cleanup()
     end)
 
     local function held_back()

@@ -44,17 +44,13 @@ local SERVER = [[
 ]]
 
 describe("in nginx", function()
-    local cluster, ng
+    local cluster = support.shared_cluster(3)
+    local ng
 
     setup(function()
-        cluster = support.cluster(3)
         ng = support.nginx { nodes = cluster, options = "fallback = 6", server = SERVER }
     end)
-    before_each(function() cluster:flush() end)
-    teardown(function()
-        ng:stop "TERM"
-        support.cleanup()
-    end)
+    teardown(function() ng:stop "TERM" end)
 
     it("a thousand readers of a worker are inside at once", function()
         assert.equal("1000", ng:get "/readers")

@@ -71,15 +71,11 @@ local SERVER = [[
 ]]
 
 describe("the clients of a gateway", function()
-    local cluster, ng
+    local cluster = support.shared_cluster(3, { unnamed = true })
+    local ng
 
-    setup(function() cluster = support.cluster(3, { unnamed = true }) end)
-    before_each(function()
-        cluster:flush()
-        ng = support.nginx { nodes = cluster, init = INIT, server = SERVER }
-    end)
+    before_each(function() ng = support.nginx { nodes = cluster, init = INIT, server = SERVER } end)
     after_each(function() ng:ends "QUIT" end)
-    teardown(support.cleanup)
 
     -- A request that holds a lock until /go names it; returns when it has the lock.
     local function holder(name)

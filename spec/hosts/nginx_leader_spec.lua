@@ -47,15 +47,9 @@ local WAITERS = [[
 local N = 12
 
 describe("timers of a worker that exits", function()
-    local cluster, ng
+    local cluster = support.shared_cluster(3)
+    local ng
 
-    setup(function()
-        cluster = support.cluster(3)
-    end)
-    teardown(support.cleanup)
-    before_each(function()
-        cluster:flush()
-    end)
     local function said(key)
         return ng:get("/said?key=" .. key)
     end
@@ -135,8 +129,6 @@ describe("timers of a worker that exits", function()
 end)
 
 describe("the page of a leader in nginx", function()
-    teardown(support.cleanup)
-
     it("has a configuration that leads and works once, through reloads, kills and hangs", function()
         local cluster, dir = support.cluster(3, { unnamed = true }), support.tmpdir()
         local conf, made = assert(pages.snippets("examples/leader/README.md", "nginx")[1]), {}

@@ -121,17 +121,8 @@ local SERVER = [[
 ]]
 
 describe("a worker of nginx", function()
-    local cluster, ng
-
-    setup(function()
-        cluster = support.cluster(3)
-    end)
-
-    teardown(support.cleanup)
-
-    before_each(function()
-        cluster:flush()
-    end)
+    local cluster = support.shared_cluster(3)
+    local ng
 
     local function start(opts)
         opts = opts or {}

@@ -21,10 +21,7 @@ describe("in nginx the log is told", function()
         cluster = support.cluster(3)
     end)
 
-    after_each(function()
-        ng:stop "TERM"
-        support.cleanup()
-    end)
+    after_each(function() ng:stop "TERM" end)
 
     local function start(options)
         ng = support.nginx { nodes = cluster, server = SERVER, options = options }

@@ -59,11 +59,8 @@ local function eventually(fn)
 end
 
 describe("metrics of nginx", function()
-    local cluster, ng
-
-    setup(function() cluster = support.cluster(3) end)
-    before_each(function() cluster:flush() end)
-    teardown(support.cleanup)
+    local cluster = support.shared_cluster(3)
+    local ng
 
     local function start(opts)
         opts = opts or {}

@@ -193,10 +193,7 @@ describe("in nginx", function()
         ng = support.nginx { nodes = cluster, init = requests.INIT, server = SERVER }
     end)
 
-    teardown(function()
-        other:close()
-        support.cleanup()
-    end)
+    teardown(function() other:close() end)
 
     local function free()
         cluster:await_none("x", "y", "a", "b", "f", "t")

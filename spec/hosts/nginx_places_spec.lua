@@ -68,8 +68,6 @@ local SERVER = [[
 ]]
 
 describe("in nginx", function()
-    teardown(support.cleanup)
-
     it("stream {} locks beside http {} in one worker, without stopping it", function()
         if not nginx.knows "ngx_stream_lua_module" then
             return pending "this nginx has no stream-lua-nginx-module"

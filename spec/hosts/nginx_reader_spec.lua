@@ -40,8 +40,6 @@ describe("the reader of a worker", function()
         cluster = support.cluster(3)
     end)
 
-    teardown(support.cleanup)
-
     local function start(opts)
         ng = support.nginx { nodes = cluster, server = SERVER, http = opts and opts.http,
             first = opts and opts.first,

@@ -167,10 +167,7 @@ describe("redlock.resty_lock", function()
             ]]):format((theirs and theirs .. "/?.lua;" or "")
                 .. (mlcache and mlcache .. "/?.lua;" or ""), tostring(mlcache ~= nil)) }
     end)
-    teardown(function()
-        ng:ends "QUIT"
-        support.cleanup()
-    end)
+    teardown(function() ng:ends "QUIT" end)
 
     local function returns(i, row, module)
         local said = ng:get(("/%d?module=%s"):format(i, module), 60)

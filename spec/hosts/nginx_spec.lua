@@ -4,17 +4,8 @@ local support = require "spec.support"
 local sys = require "spec.support.sys"
 
 describe("nginx", function()
-    local cluster, ng
-
-    setup(function()
-        cluster = support.cluster(3)
-    end)
-
-    teardown(support.cleanup)
-
-    before_each(function()
-        cluster:flush()
-    end)
+    local cluster = support.shared_cluster(3)
+    local ng
 
     local function start(server, opts)
         opts = opts or {}

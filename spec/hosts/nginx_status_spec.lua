@@ -151,7 +151,6 @@ describe("the page of redlock.status", function()
         end
         other:close()
         ng:stop "TERM"              -- requests that sleep would keep it
-        support.cleanup()
     end)
 
     -- A test of what is seen, for machines that have something to see it with.

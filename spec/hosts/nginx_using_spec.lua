@@ -195,10 +195,7 @@ describe("in nginx using()", function()
             http = "limit_req_zone all zone=slow:1m rate=3r/s; limit_req_log_level info;" }
     end)
 
-    teardown(function()
-        ng:ends "QUIT"
-        support.cleanup()
-    end)
+    teardown(function() ng:ends "QUIT" end)
 
     local function free()
         cluster:await_none("x", "y", "a", "b", "f", "t")

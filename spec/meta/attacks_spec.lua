@@ -32,8 +32,6 @@ local function turn(client)
 end
 
 describe("a server's clock", function()
-    after_each(support.cleanup)
-
     -- Three servers; step(seconds) sets the wall clock of the first.
     local function stepped_cluster()
         local clock = support.clock()
@@ -81,8 +79,6 @@ describe("a server's clock", function()
 end)
 
 describe("a replica that was promoted", function()
-    after_each(support.cleanup)
-
     it("does not vote at first, for it may not have heard of all locks", function()
         local cluster = support.cluster(3)
         local replica = support.server()
@@ -100,8 +96,6 @@ describe("a replica that was promoted", function()
 end)
 
 describe("a server that becomes a writable replica behind our back", function()
-    after_each(support.cleanup)
-
     it("does not vote: its master's marker came with its master's data", function()
         local cluster = support.cluster(4)
         local client = support.warm_client { cluster[1], cluster[2], cluster[3] }
@@ -118,8 +112,6 @@ describe("a server that becomes a writable replica behind our back", function()
 end)
 
 describe("a server that evicts keys", function()
-    after_each(support.cleanup)
-
     it("loses one vote of a lock that is held: it gets it again, and nobody else does", function()
         local cluster = support.cluster(2)
         cluster[3] = support.server { args = {

@@ -79,8 +79,6 @@ local function was_a_trial(v, opts)
 end
 
 describe("chaos", function()
-    after_each(support.cleanup)
-
     -- Nightly: longer trials, with fewer servers, without the guard, beyond what is promised
     for _, opts in ipairs {
         { seed = 20261, nodes = 5, seconds = 10 },
@@ -107,8 +105,6 @@ describe("chaos", function()
 end)
 
 describe("make chaos", function()
-    after_each(support.cleanup)
-
     it("prints the schedule, what came of it, and where it is written down", function()
         local p = support.spawn { "luajit", build.root .. "/spec/chaos/main.lua", "2", "11", "3",
             stdout = "pipe", stderr = "stdout", cwd = build.root, env = support.lua_env() }
@@ -136,8 +132,6 @@ end
 
 -- Nightly: each is built, and tried for up to three seeds
 describe("a library that #nightly", function()
-    after_each(support.cleanup)
-
     for what, m in pairs {
         ["frees what it passes on in nginx"] = { "lua/redlock/lock/handover.lua",
             "    return queue ~= nil and local_queue.offer(queue, hold)\n",

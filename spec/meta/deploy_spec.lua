@@ -17,7 +17,6 @@ describe("the units of systemd", function()
         cluster = support.cluster(3)
         home = support.tmpdir()
     end)
-    teardown(support.cleanup)
 
     -- With the programs of this machine in place of those that they name.
     local function here(text)
@@ -104,8 +103,6 @@ describe("the units of systemd", function()
 end)
 
 describe("the servers of compose", function()
-    teardown(support.cleanup)
-
     it("are what check has no complaint of", function()
         local text = read "compose/compose.yaml"
         local command, home = {}, support.tmpdir()

@@ -23,7 +23,6 @@ describe("make docs", function()
             pages[path] = read(dir .. path)
         end
     end)
-    teardown(support.cleanup)
 
     it("has whatever the reference has", function()
         local all = {}

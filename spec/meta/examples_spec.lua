@@ -2,8 +2,6 @@
 local support = require "spec.support"
 
 describe("the examples", function()
-    after_each(support.cleanup)
-
     local function get(port, path)
         local p = support.spawn { "curl", "-s", "-m", "20", "-w", " %{http_code}",
             ("http://127.0.0.1:%d%s"):format(port, path), stdout = "pipe" }

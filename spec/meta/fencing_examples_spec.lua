@@ -69,8 +69,6 @@ describe("the examples of fencing", function()
         control = start(changed("redis.lua", "recipe.unchecked = recipe.checked"))
     end)
 
-    teardown(support.cleanup)
-
     it("show a late write being refused by Redis", function()
         succeeds(redis, 1)
     end)

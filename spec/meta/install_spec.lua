@@ -73,7 +73,6 @@ end
 describe("installing by luarocks #nightly", function()
     local OLD = "LuaRocks before 3.0 does not read rockspecs of format 3.0"
     local modern = not run("luarocks", "--version"):find " 2%."
-    teardown(support.cleanup)
 
     it("from a checkout into an empty tree, offline", function()
         if not modern then return pending(OLD) end
@@ -89,8 +88,6 @@ describe("installing by luarocks #nightly", function()
 end)
 
 describe("the source archive", function()
-    teardown(support.cleanup)
-
     it("has what is needed, under one version, and is the same bytes each time", function()
         local dir = checkout()
         local function sum()
@@ -218,7 +215,6 @@ describe("what is released #nightly", function()
         dir = dir .. "/build/release/"
     end)
     before_each(function() tree = support.tmpdir() end)
-    teardown(support.cleanup)
 
     local function is(name, fn)
         it(name, function()
@@ -268,7 +264,6 @@ describe("installing by make, from the archive", function()
         run("sh", "-c", ("make -s dist BUILD=%s/b && tar x -C %s --strip-components=1 "
             .. "-f %s/b/dist/*.tar.gz"):format(dir, dir, dir))
     end)
-    teardown(support.cleanup)
 
     it("with a prefix and a staging folder", function()
         local stage = support.tmpdir()
@@ -332,8 +327,6 @@ describe("installing by make, from the archive", function()
 end)
 
 describe("what make installs for demos and specs", function()
-    teardown(support.cleanup)
-
     it("starts no service", function()
         if not support.sh "test $(id -u) = 0 && unshare -m true 2> /dev/null" then
             return pending "only root can have a /usr/sbin of its own"

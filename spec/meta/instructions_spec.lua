@@ -1,12 +1,11 @@
 -- What a cycle costs in instructions, which no load of the machine changes.
 local instructions = require "spec.bench.instructions"
-local support = require "spec.support"
+require "spec.support"               -- undoes what that starts
 
 describe("the instructions", function()
     local cycle, futures
 
     setup(function() cycle, futures = instructions.count() end)
-    teardown(support.cleanup)
 
     it("of a cycle and of 1,000 futures are as many as before", function()
         local what = instructions.here()

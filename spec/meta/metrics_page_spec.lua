@@ -57,8 +57,6 @@ local function eventually(fn)
 end
 
 describe("the page on metrics", function()
-    teardown(support.cleanup)
-
     it("has a configuration for nginx that works as it stands", function()
         local cluster = support.cluster(3, { unnamed = true })
         local code = assert(pages.snippets(PAGE, "nginx")[1])

@@ -36,7 +36,6 @@ describe("the page of operations", function()
     end
 
     before_each(start)
-    after_each(support.cleanup)
 
     local function shell(code, stderr)
         return support.spawn { "sh", "-ec", code, cwd = home, stdout = "pipe", stdin = "pipe",

@@ -108,14 +108,10 @@ describe("the pages", function()
 end)
 
 describe("the snippets of pages", function()
-    local cluster, home
+    local cluster = support.shared_cluster(3, { unnamed = true })
+    local home
 
-    setup(function() cluster = support.cluster(3, { unnamed = true }) end)
-    before_each(function()
-        cluster:flush()
-        home = support.tmpdir()
-    end)
-    teardown(support.cleanup)
+    before_each(function() home = support.tmpdir() end)
 
     -- A client of Redis with a method for each command, for what is kept beside locks.
     local function commands(done)

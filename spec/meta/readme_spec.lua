@@ -27,7 +27,6 @@ describe("the README", function()
         assert(support.sh(("ln -s %s %s/redlock && ln -s %s/examples %s"):format(cli.REDLOCK, home,
             build.root, home)))
     end)
-    teardown(support.cleanup)
 
     local function env(nodes)
         local set = support.lua_env()

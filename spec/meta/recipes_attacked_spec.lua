@@ -111,14 +111,10 @@ local recipes = {
 }
 
 describe("under attack the recipe", function()
-    local cluster, client
+    local cluster = support.shared_cluster(3, { unnamed = true })
+    local client
 
-    setup(function()
-        cluster = support.cluster(3, { unnamed = true })
-        client = support.client(cluster)
-    end)
-    before_each(function() cluster:flush() end)
-    teardown(support.cleanup)
+    setup(function() client = support.client(cluster) end)
 
     -- A run of a recipe on things of its own; cut: as for cut.c; limits: commands of the shell.
     local Run = {}

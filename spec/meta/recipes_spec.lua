@@ -6,18 +6,16 @@ local support = require "spec.support"
 local sys = require "spec.support.sys"
 
 describe("the recipe", function()
-    local cluster, home, log
+    local cluster = support.shared_cluster(3, { unnamed = true })
+    local home, log
 
-    setup(function() cluster = support.cluster(3, { unnamed = true }) end)
     before_each(function()
-        cluster:flush()
         home = support.tmpdir()
         log = home .. "/log"
         sys.write_file(log, "")
         assert(support.sh("mkdir " .. home .. "/.config"))
         sys.write_file(home .. "/.config/redlock.conf", "timeout = 5\nconnect_timeout = 20\n")
     end)
-    teardown(support.cleanup)
 
     local function path(name)
         return build.root .. "/examples/recipes/" .. name

@@ -208,8 +208,6 @@ local function library(name)
 end
 
 describe("the library", function()
-    after_each(support.cleanup)
-
     it("is clean under AddressSanitizer", function()
         run(BUILD .. "/asan", {
             env = {

@@ -28,7 +28,6 @@ describe("make site", function()
             html[path] = sys.read_file(dir .. path)
         end
     end)
-    teardown(support.cleanup)
 
     it("has all pages", function()
         if MISSING then return pending(MISSING) end

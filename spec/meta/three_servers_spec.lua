@@ -8,7 +8,6 @@ local PAGE = "examples/three-servers/README.md"
 
 describe("from redlock dev to three servers", function()
     local home, servers
-    teardown(support.cleanup)
 
     -- All hosts are this one; /etc is a folder.
     local function here(text)

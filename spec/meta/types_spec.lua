@@ -7,7 +7,6 @@ local reference = require "spec.support.reference"
 local metrics = require "redlock.metrics"
 local status = require "redlock.status"
 local resty_lock = require "redlock.resty_lock"
-local support = require "spec.support"
 local typing = require "spec.support.typing"
 
 local RESOURCE, model = reference.RESOURCE, reference.model
@@ -105,8 +104,6 @@ local OBJECTS = reference.objects(client, world)
 OBJECTS["redlock.Status"] = status.new { metrics = { dict = {}, look = print } }
 
 describe("the reference of", function()
-    teardown(support.cleanup)
-
     for name, module in pairs(MODULES) do
         it("the module " .. name .. " has all of it", function()
             local documented = keys_of(typing.methods(model, name))

@@ -42,7 +42,6 @@ describe("two versions", function()
         local text = p:read_all(300)
         assert.equal(0, p:wait(300), text)
     end)
-    teardown(support.cleanup)
 
     -- A program of a version that acquires what it is told to, and says how that went.
     local function program(cluster, root)

@@ -8,19 +8,15 @@ local sys = require "spec.support.sys"
 local RAISED, LOST = 1, 123
 
 describe("the workflow", function()
-    local cluster, client, home, log
+    local cluster = support.shared_cluster(3)
+    local client, home, log
 
-    setup(function()
-        cluster = support.cluster(3)
-        client = support.client(cluster)
-    end)
+    setup(function() client = support.client(cluster) end)
     before_each(function()
-        cluster:flush()
         home = support.tmpdir()
         log = home .. "/log"
         sys.write_file(log, "")
     end)
-    teardown(support.cleanup)
 
     local function start(name, ...)
         return cli.start(cluster, home, {}, "lua", build.root .. "/examples/workflows/" .. name

@@ -34,11 +34,7 @@ local WATCH = [[
 ]]
 
 describe("compiled code", function()
-    local cluster
-
-    setup(function() cluster = support.cluster(3) end)
-    before_each(function() cluster:flush() end)
-    teardown(support.cleanup)
+    local cluster = support.shared_cluster(3)
 
     it("is what a script's cycles are", function()
         local child = support.child(cluster, "{ timeout = 5 }", WATCH .. [[

@@ -43,7 +43,6 @@ describe("a waiter", function()
         -- Only messages can wake it, and votes that were split.
         client = support.warm_client(cluster, { fallback = 60 })
     end)
-    after_each(support.cleanup)
 
     -- Until the waiter was refused by one server that it asked first, as its votes were split.
     local function until_one_refuses(future)
@@ -105,8 +104,6 @@ describe("a waiter", function()
 end)
 
 describe("contenders", function()
-    after_each(support.cleanup)
-
     it("do not pause for the same times, even as children of one process", function()
         local cluster = support.cluster(1)
         local p = support.child(cluster, "{}", [[
@@ -131,8 +128,6 @@ describe("contenders", function()
 end)
 
 describe("who has released a lock that others wait for", function()
-    after_each(support.cleanup)
-
     -- How long an owner who held "x" for so long waits for it when nobody takes it meanwhile, and
     -- so many others have listened.
     local function away_for(listeners, held)

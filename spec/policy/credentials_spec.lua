@@ -15,14 +15,9 @@ local function rotate(server, password)
 end
 
 describe("passwords", function()
-    local cluster
+    local cluster = support.shared_cluster(3)
 
-    setup(function() cluster = support.cluster(3) end)
-    before_each(function()
-        cluster:flush()
-        cluster:each(function(s) rotate(s, "first") end)
-    end)
-    teardown(support.cleanup)
+    before_each(function() cluster:each(function(s) rotate(s, "first") end) end)
 
     local function works(opts)
         local client = support.client(cluster, opts)
@@ -293,8 +288,6 @@ describe("passwords", function()
 end)
 
 describe("secrets", function()
-    teardown(support.cleanup)
-
     local SECRET = "hunter2"
 
     local function search(value, seen, path)

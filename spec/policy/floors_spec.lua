@@ -17,10 +17,7 @@ describe("a fenced lock of servers without floors", function()
         client = support.warm_client(proxies, { timeout = TIMEOUT })
         support.all(proxies):delay("down", DELAY * 1000)
     end)
-    after_each(function()
-        client:close()
-        support.cleanup()
-    end)
+    after_each(function() client:close() end)
 
     -- How long a call took, and what it said.
     local function timed(lock, wait)
@@ -54,8 +51,6 @@ describe("a fenced lock of servers without floors", function()
 end)
 
 describe("a server", function()
-    after_each(support.cleanup)
-
     -- As after a restart with data of before: it may have given out more since they were saved.
     it("knows no floors of another life, whatever its marker says", function()
         local server, tell = support.cluster(1)[1], script_text.own "fenced.tell"
@@ -102,7 +97,6 @@ describe("a server that lost its memory", function()
         cluster = support.cluster(3, { new = true }):admit(quarantine.MAX_LEASE)
         client = support.warm_client(cluster, quarantine.options { patience = 60, timeout = 1 })
     end)
-    after_each(support.cleanup)
 
     local function number(server, field)
         return tonumber(server:call("HGET", KEY, field):sub(9))
@@ -207,8 +201,6 @@ end)
 
 -- Nobody takes a lock of its bucket meanwhile, which would have the servers taught.
 describe("a fenced lock that is held while servers forget, one after the other", function()
-    after_each(support.cleanup)
-
     it("is lent to them, and kept; the next token is a larger one", function()
         local cluster = support.cluster(3, { new = true }):admit(3)
         -- So long that a busy machine renews it in time.

@@ -17,7 +17,6 @@ describe("messages that no release has sent", function()
         cluster = support.cluster(3)
         holder = support.warm_client(cluster)
     end)
-    after_each(support.cleanup)
 
     -- Script calls so far, of those servers that run.
     local function requests()

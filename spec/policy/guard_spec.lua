@@ -25,7 +25,6 @@ describe("a server that restarts empty [34]", function()
         cluster = support.cluster(3):admit(MAX_LEASE)
         client = support.warm_client(cluster, options())
     end)
-    after_each(support.cleanup)
 
     it("does not vote until its quarantine is over, then it does", function()
         cluster[1]:restart()
@@ -121,7 +120,6 @@ describe("memory that is lost without a restart", function()
         cluster = support.cluster(3):admit(MAX_LEASE)
         client = support.warm_client(cluster, options())
     end)
-    after_each(support.cleanup)
 
     for what, lose in pairs {
         FLUSHALL = function(s) s:call "FLUSHALL" end,
@@ -151,8 +149,6 @@ describe("memory that is lost without a restart", function()
 end)
 
 describe("a quarantine", function()
-    after_each(support.cleanup)
-
     -- The clocks of the server, and of the client's host, and the uptime (which follows the
     -- server's clock) say that an hour has passed.
     it("is not cut short by steps of wall clocks, nor by uptime", function()
@@ -285,8 +281,6 @@ describe("a quarantine", function()
 end)
 
 describe("the guard", function()
-    after_each(support.cleanup)
-
     it("costs no further round trip", function()
         local cluster = support.cluster(3)
         local proxies = support.proxies(cluster)
@@ -354,7 +348,6 @@ describe("a server whose INFO may not be read", function()
             s:user("app", "on", ">pw", "~*", "&*", "+@all", "-info")
         end)
     end)
-    after_each(support.cleanup)
 
     local function uris()
         local list = {}
@@ -413,8 +406,6 @@ end)
 
 -- REDLOCK_RESTARTS: how many runs; more than some dozens go to several processes.
 describe("kill -9 and empty restarts of random servers, one at a time", function()
-    after_each(support.cleanup)
-
     local RUNS = tonumber(os.getenv "REDLOCK_RESTARTS") or 12
     local PROCESSES = math.min(8, math.ceil(RUNS / 4))
 
@@ -447,8 +438,6 @@ describe("kill -9 and empty restarts of random servers, one at a time", function
 end)
 
 describe("a server that cannot say which run of it this is", function()
-    teardown(support.cleanup)
-
     -- It restarted with its log, and the marker of the run before in it; a script keeps it from
     -- answering INFO while the rival is connecting.
     it("because a script runs has no vote", function()

@@ -16,7 +16,6 @@ describe("a lock that is passed on", function()
     teardown(function()
         ng:ends "QUIT"
         other:close()
-        support.cleanup()
     end)
 
     -- How many of a crowd get it that way: most on a machine that is idle, and fewer on one so
@@ -106,8 +105,6 @@ end)
 
 -- Each hold has a token of its own, so the next owner asks for it, right after the release.
 describe("a fenced lock within a process", function()
-    teardown(support.cleanup)
-
     it("has one owner at a time, with tokens that grow", function()
         local cluster = support.cluster(3)
         local ng = support.nginx { nodes = cluster, options = "timeout = 2", server = crowd.SERVER }

@@ -40,7 +40,6 @@ end
 
 describe("holds of each kind", function()
     local cluster, replica, client, rival
-    after_each(support.cleanup)
 
     local function replicate(from, to)
         assert.equal("OK", to:call("REPLICAOF", "127.0.0.1", from.port))

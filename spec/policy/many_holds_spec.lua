@@ -27,15 +27,11 @@ local function take(client, n, lease)
 end
 
 describe("with much held at once", function()
-    local cluster, client
+    local cluster = support.shared_cluster(3, { unnamed = true })
+    local client
 
-    setup(function() cluster = support.cluster(3, { unnamed = true }) end)
-    before_each(function()
-        cluster:flush()
-        client = support.warm_client(cluster, { timeout = 5 })
-    end)
+    before_each(function() client = support.warm_client(cluster, { timeout = 5 }) end)
     after_each(function() client:close() end)
-    teardown(support.cleanup)
 
     -- The instructions for a loss to be told, and for a lock to be taken and let go, while so
     -- many others are held.

@@ -33,7 +33,6 @@ local HIDDEN = { hides = true, attached = true }
 
 describe("a server that fails over and back", function()
     local cluster, replica, holder, rival, gap
-    after_each(support.cleanup)
 
     local function uri(server, way)
         return way.hides and (server.uri:gsub("//", "//app:pw@")) or server
@@ -147,7 +146,6 @@ end)
 describe("a marker", function()
     local cluster
     before_each(function() cluster = support.cluster(3):admit(MAX_LEASE) end)
-    after_each(support.cleanup)
 
     -- The second server's vote is needed, and it has none.
     local function code_of(client)
@@ -292,8 +290,6 @@ describe("a quarantine", function()
         assert.equal(text .. " 7000", said:match "^(.*) %d+$")
     end)
 
-    after_each(support.cleanup)
-
     -- Each of them lives for a part of it.
     it("is ended by clients none of which lives through it", function()
         local cluster = support.cluster(3):admit(MAX_LEASE)
@@ -317,8 +313,6 @@ describe("a quarantine", function()
 end)
 
 describe("a server", function()
-    after_each(support.cleanup)
-
     it("in cluster mode is refused, whether there is one or three", function()
         local servers = {}
         for i = 1, 3 do

@@ -2,18 +2,12 @@
 local support = require "spec.support"
 
 describe("max_waiting among futures", function()
-    local cluster, client, other
+    local cluster = support.shared_cluster(3)
+    local client, other
 
-    setup(function()
-        cluster = support.cluster(3)
-        other = support.warm_client(cluster)
-    end)
-    before_each(function()
-        cluster:flush()
-        client = support.warm_client(cluster, { max_waiting = 3 })
-    end)
+    setup(function() other = support.warm_client(cluster) end)
+    before_each(function() client = support.warm_client(cluster, { max_waiting = 3 }) end)
     after_each(function() client:close() end)
-    teardown(support.cleanup)
 
     local function own(name, owner)
         return client:getLock(name, { owner = owner })

@@ -5,10 +5,7 @@ local support = require "spec.support"
 describe("a client that keeps many locks", function()
     local cluster, client
 
-    after_each(function()
-        client:close()
-        support.cleanup()
-    end)
+    after_each(function() client:close() end)
 
     local function keep(n)
         local locks, futures = {}, {}

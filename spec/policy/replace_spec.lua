@@ -90,8 +90,6 @@ local function all_are_replaced(how, replace)
 end
 
 describe("servers under load", function()
-    after_each(support.cleanup)
-
     it("are replaced behind their addresses: no two holders, no token twice or back, nothing lost",
         function()
             all_are_replaced("behind their addresses", function(cluster, i)

@@ -27,7 +27,6 @@ describe("a waiter", function()
         -- Only a message can wake it before ten seconds are over.
         client = support.warm_client(cluster, { fallback = 20 })
     end)
-    after_each(support.cleanup)
 
     -- How long the waiter took from the release on.
     local function wait_for(c, act)
@@ -136,8 +135,6 @@ describe("a waiter", function()
 end)
 
 describe("without messages a waiter", function()
-    after_each(support.cleanup)
-
     it("goes on within the fallback when its subscriptions break, or keys are deleted [30]",
         function()
             local cluster = support.cluster(3)
@@ -179,8 +176,6 @@ describe("without messages a waiter", function()
 end)
 
 describe("`wait` [32]", function()
-    after_each(support.cleanup)
-
     it("bounds the call when servers hang or are away, within one time-out", function()
         local cluster = support.cluster(3)
         local client = support.warm_client(cluster, { timeout = 0.25 })
@@ -228,8 +223,6 @@ describe("`wait` [32]", function()
 end)
 
 describe("many contenders [33]", function()
-    after_each(support.cleanup)
-
     it("take turns, without a collapse and without starving", function()
         local cluster = support.cluster(5)
         local dir = support.tmpdir()

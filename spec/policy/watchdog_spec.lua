@@ -23,8 +23,6 @@ local function number_of(cluster, command)
 end
 
 describe("the watchdog", function()
-    after_each(support.cleanup)
-
     it("keeps a lock while Lua computes, and dies with its process [15]", function()
         local cluster = support.cluster(5)
         local c = child(cluster, "{ lease = 1 }", BURN .. [[
@@ -287,8 +285,6 @@ describe("the watchdog", function()
 end)
 
 describe("a loss", function()
-    after_each(support.cleanup)
-
     -- Looks all the time until it is lost.
     -- @return how late the loss was seen, and how long ago the look before was: the machine
     --   may have been busy with something else
@@ -430,8 +426,6 @@ describe("a loss", function()
 end)
 
 describe("the client's wall clock [8]", function()
-    after_each(support.cleanup)
-
     it("may step by an hour, mid-acquire and mid-hold", function()
         local clock = support.clock()
         local cluster = support.cluster(3)

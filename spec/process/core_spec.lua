@@ -14,7 +14,6 @@ end
 
 describe("the core", function()
     setup(function() require("redlock.runtime.ffi").load() end)
-    teardown(support.cleanup)
 
     it("exports rl_* and nothing else", function()
         local count = 0

@@ -6,11 +6,7 @@ local CASES = { "exit_before_close", "exit_while_waiting", "exit_while_unsharing
     "a_resolver_that_hangs", "signals_with_a_handler", "signals_while_forking" }
 
 describe("a process", function()
-    local cluster
-
-    setup(function() cluster = support.cluster(3) end)
-    before_each(function() cluster:flush() end)
-    teardown(support.cleanup)
+    local cluster = support.shared_cluster(3)
 
     local function survives(program, case)
         local p = support.spawn {

@@ -21,7 +21,6 @@ describe("the end of a process", function()
         cluster = support.cluster(3)
     end)
     before_each(function() cluster:flush() cluster:admit() end)
-    teardown(support.cleanup)
 
     local function is_free()
         cluster:await_free(5)
@@ -214,7 +213,6 @@ describe("a worker of nginx that ends", function()
         end
         assert.equal("", ng:complaints())
     end)
-    teardown(support.cleanup)
 
     local function take()
         assert.equal("taken", ng:get "/leave")

@@ -70,14 +70,10 @@ local function is_well(line)
 end
 
 describe("finalizers that call the library while the Lua state closes", function()
-    local cluster, nodes
+    local cluster = support.shared_cluster(3)
+    local nodes
 
-    setup(function()
-        cluster = support.cluster(3)
-        nodes = cluster:text()
-    end)
-    before_each(function() cluster:flush() end)
-    teardown(support.cleanup)
+    setup(function() nodes = cluster:text() end)
 
     -- Checks the lines of one kind of finalizers.
     local function check(kind, text)

@@ -3,8 +3,6 @@
 local support = require "spec.support"
 
 describe("fork()", function()
-    teardown(support.cleanup)
-
     it("leaves the parent's watchdog alone, and the child can have its own", function()
         local cluster = support.cluster(5)
         local c = support.lua(([[

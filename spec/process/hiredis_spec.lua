@@ -65,7 +65,6 @@ for _, kind in ipairs { "static", "shared" } do
             dir = make(kind, "all %/spec/unit")
             server = support.server()
         end)
-        teardown(support.cleanup)
 
         it("is bound to none", function()
             local code, dynamic = run("readelf", "-dW", dir .. "/redlock/core.so")
@@ -113,8 +112,6 @@ for _, kind in ipairs { "static", "shared" } do
 end
 
 describe("a core whose shared hiredis", function()
-    teardown(support.cleanup)
-
     it("is gone, or is none, says so", function()
         local libs = support.tmpdir()
         local lib = libs .. "/libhiredis.so"

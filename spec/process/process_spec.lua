@@ -9,8 +9,6 @@ local child = support.child
 local GROWTH_KIB = 2048
 
 describe("10,000 cycles", function()
-    teardown(support.cleanup)
-
     it("leak nothing, through restarts and lost scripts [34]", function()
         local cluster = support.cluster(5)
         local c = child(cluster, "{ timeout = 5 }", [[
@@ -167,8 +165,6 @@ describe("10,000 cycles", function()
 end)
 
 describe("a process", function()
-    after_each(support.cleanup)
-
     it("has no thread until it holds something, nor one left after a name; then one", function()
         local cluster = support.cluster(1)
         local c = support.lua(([[
@@ -504,8 +500,6 @@ describe("a process", function()
 end)
 
 describe("without file descriptors a process", function()
-    after_each(support.cleanup)
-
     it("is told so, loses nothing, and goes on when there are some", function()
         local cluster = support.cluster(3)
         local c = child(cluster, nil, [[
@@ -566,8 +560,6 @@ describe("without file descriptors a process", function()
 end)
 
 describe("when a client is made a process", function()
-    after_each(support.cleanup)
-
     it("has loaded all that it will need: no descriptor may be left later", function()
         local p = support.lua(([[
             local redlock = require "redlock"
@@ -621,8 +613,6 @@ describe("when a client is made a process", function()
 end)
 
 describe("values [37]", function()
-    teardown(support.cleanup)
-
     it("never repeat, in any process or after fork", function()
         local cluster = support.cluster(1)
         local code = [[

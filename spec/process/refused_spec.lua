@@ -10,8 +10,6 @@ local RUNS = counted and { [counted .. "/refused"] = 1 }
     or { ["build/spec/refused"] = 60, ["build/spec/refused-asan"] = 90 }
 
 describe("what the system refuses", function()
-    after_each(support.cleanup)
-
     for program, stride in pairs(RUNS) do
         it("does no harm to " .. program:match "[^/]*$", function()
             local dir = support.certificates()

@@ -26,7 +26,6 @@ describe("a process that is told to end", function()
         cluster:each(function(s) s:thaw() end)
         cluster:flush()
     end)
-    teardown(support.cleanup)
 
     -- How many servers have x: a majority is enough for a lock.
     local function has_x()

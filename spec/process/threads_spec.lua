@@ -52,8 +52,6 @@ local function hurt(cluster, p)
 end
 
 describe("threads share a client", function()
-    after_each(support.cleanup)
-
     for _, run in ipairs(RUNS) do
         it(run.name, function()
             local why = run.env and run.env.TSAN_OPTIONS and support.no_tsan()

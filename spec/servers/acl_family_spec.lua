@@ -19,11 +19,7 @@ end
 
 describe("the documented ACL rules of the family", function()
     local basic, family, listing = documented()
-    local cluster
-
-    setup(function() cluster = support.cluster(3) end)
-    before_each(function() cluster:flush() end)
-    teardown(support.cleanup)
+    local cluster = support.shared_cluster(3)
 
     -- A client of a user with these rules, but for one.
     local function client_but(but, with_list)

@@ -85,7 +85,6 @@ describe("the documented ACL rules", function()
     setup(function() cluster = support.cluster(3) end)
     before_each(function() cluster:flush() end)
     after_each(function() if client then client:close() end end)
-    teardown(support.cleanup)
 
     local function take(name, lease)
         local l = client:getLock(name)

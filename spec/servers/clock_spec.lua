@@ -27,8 +27,6 @@ local function turn(client)
 end
 
 describe("a server whose clock is stepped", function()
-    after_each(support.cleanup)
-
     for _, step in ipairs { 60, -60 } do
         it(("by %+d s does not vote on acquires; it extends and releases"):format(step), function()
             local cluster = support.cluster(3, { clocks = true }):admit(MAX_LEASE)
@@ -150,8 +148,6 @@ local function contend(cluster, holder, rival, stepping)
 end
 
 describe("a majority whose clocks are stepped forward", function()
-    after_each(support.cleanup)
-
     it("ends what is held there, within a second or so", function()
         local cluster = support.cluster(3, { clocks = true }):admit(MAX_LEASE)
         local client, event = observer(cluster)
@@ -167,8 +163,6 @@ describe("a majority whose clocks are stepped forward", function()
 end)
 
 describe("a stepping server", function()
-    after_each(support.cleanup)
-
     it("of five never frees a lock that sits on all five", function()
         local cluster = support.cluster(5, { clocks = true }):admit(MAX_LEASE)
         local holder = support.warm_client(cluster, { max_lease = MAX_LEASE, lease = 10 })

@@ -29,7 +29,6 @@ end
 describe("two lists of servers in use at the same time", function()
     local cluster, a, b, c, d
     local UNGUARDED = { restart_guard = false, lease = 5 }
-    after_each(support.cleanup)
 
     before_each(function()
         cluster = support.cluster(4, { new = true })
@@ -88,7 +87,6 @@ end)
 
 describe("servers without a name", function()
     local cluster, labels
-    after_each(support.cleanup)
 
     before_each(function()
         cluster = support.cluster(4, { new = true })
@@ -239,7 +237,6 @@ end)
 
 describe("servers with a name", function()
     local cluster
-    after_each(support.cleanup)
 
     before_each(function()
         cluster = support.cluster(3, { new = true })

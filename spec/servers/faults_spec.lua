@@ -22,7 +22,6 @@ describe("dead servers", function()
         cluster = support.cluster(5)
         client = support.warm_client(cluster)
     end)
-    after_each(support.cleanup)
 
     it("cost nothing while a majority lives", function()
         cluster[1]:kill()
@@ -113,8 +112,6 @@ describe("dead servers", function()
 end)
 
 describe("a frozen server", function()
-    after_each(support.cleanup)
-
     local function p50(client, cycles)
         local times = {}
         for i = 1, cycles do
@@ -171,8 +168,6 @@ describe("a frozen server", function()
 end)
 
 describe("a tie [1]", function()
-    after_each(support.cleanup)
-
     for _, n in ipairs { 2, 4 } do
         it(("on %d servers is nobody's, and won when it resolves"):format(n), function()
             local cluster = support.cluster(n)
@@ -188,8 +183,6 @@ describe("a tie [1]", function()
 end)
 
 describe("two clients that see different servers up [6]", function()
-    after_each(support.cleanup)
-
     it("cannot both win", function()
         local cluster = support.cluster(5)
         local a_proxies, b_proxies = support.proxies(cluster), support.proxies(cluster)
@@ -211,8 +204,6 @@ describe("two clients that see different servers up [6]", function()
 end)
 
 describe("a majority that comes too late [3, 4]", function()
-    after_each(support.cleanup)
-
     it("is not a lock, and is released on all servers", function()
         local cluster = support.cluster(3)
         local proxies = support.proxies(cluster)
@@ -261,14 +252,10 @@ describe("a majority that comes too late [3, 4]", function()
 end)
 
 describe("a holder that sleeps past its lease [26]", function()
-    local cluster, client
+    local cluster = support.shared_cluster(3)
+    local client
 
-    setup(function() cluster = support.cluster(3) end)
-    before_each(function()
-        cluster:flush()
-        client = support.warm_client(cluster)
-    end)
-    teardown(support.cleanup)
+    before_each(function() client = support.warm_client(cluster) end)
 
     local function sleep_past(l)
         assert.is_true(l:tryLock(0, 0.5))

@@ -1,12 +1,9 @@
 -- What fenced locks leave on the servers ends when their counters expire; `make bench-fencing`
 -- does the same with a million names.
 -- Nightly, all of it: 20 s until thousands of names end; fenced_spec has one
-local support = require "spec.support"
 local bench = require "spec.bench.fence_memory"
 
 describe("many fenced names", function()
-    teardown(support.cleanup)
-
     it("leave nothing behind at the end but floors, whose number is bounded", function()
         local rows = bench.run(3000, 20, function() end)
         assert.equal(3, #rows)

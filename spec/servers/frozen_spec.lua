@@ -30,10 +30,7 @@ describe("a server that is frozen for long", function()
     local cluster, client
 
     before_each(function() cluster = support.cluster(5) end)
-    after_each(function()
-        client:close()
-        support.cleanup()
-    end)
+    after_each(function() client:close() end)
 
     local function wait_for(futures)
         support.all(futures):get(30)

@@ -15,7 +15,6 @@ describe("a reply that is lost after the SET was applied [10, 22]", function()
         proxies = support.proxies(cluster)
         client = support.warm_client(proxies)
     end)
-    after_each(support.cleanup)
 
     it("is asked for again within the attempt, and taken once", function()
         support.all(proxies, 1, 2):cut_after_request "the-name"
@@ -73,8 +72,6 @@ describe("a reply that is lost after the SET was applied [10, 22]", function()
 end)
 
 describe("a SET that arrives after its client gave up [11]", function()
-    after_each(support.cleanup)
-
     it("is followed by its release", function()
         local cluster = support.cluster(3)
         local proxies = support.proxies(cluster)
@@ -112,8 +109,6 @@ describe("a SET that arrives after its client gave up [11]", function()
 end)
 
 describe("a release [13, 14]", function()
-    after_each(support.cleanup)
-
     it("goes to the server whose answer to the acquire was lost", function()
         local cluster = support.cluster(5)
         local proxies = support.proxies(cluster)

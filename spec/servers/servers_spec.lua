@@ -30,7 +30,6 @@ describe("servers of the wrong kind", function()
 
     setup(function() good = support.cluster(2) end)
     before_each(function() good:flush() end)
-    teardown(support.cleanup)
 
     local function hostile(opts, code, pattern)
         local h = support.hostile(opts)
@@ -162,7 +161,6 @@ describe("a server that never ends", function()
     local good
 
     before_each(function() good = support.cluster(2) end)
-    after_each(support.cleanup)
 
     -- A client waits two seconds for a lock that somebody else has, and gets it then.
     local function endures(uri)
@@ -234,7 +232,6 @@ describe("servers that refuse", function()
     setup(function() good = support.cluster(2) end)
     before_each(function() good:flush() end)
     after_each(function() server:kill() end)
-    teardown(support.cleanup)
 
     local function refuses(code, pattern, uri)
         local row = row_of(uri or server.uri, good)
@@ -374,8 +371,6 @@ describe("servers that refuse", function()
 end)
 
 describe("one server under two addresses [35]", function()
-    teardown(support.cleanup)
-
     it("is refused by name [35]", function()
         local server = support.server { unixsocket = true }
         local client = support.client { server.uri, "unix://" .. server.socket,
@@ -400,7 +395,6 @@ describe("a name with two addresses", function()
     local hole
 
     before_each(function() hole = support.proxy(support.free_port()) end)
-    after_each(support.cleanup)
 
     -- What one attempt says, in a process that can resolve the name.
     local function attempt(connect_timeout)
@@ -442,8 +436,6 @@ describe("a name with two addresses", function()
 end)
 
 describe("ways to connect", function()
-    teardown(support.cleanup)
-
     local function works(uri, server, db)
         local client = support.client { uri }
         local l = client:getLock "x"
@@ -512,8 +504,6 @@ describe("ways to connect", function()
 end)
 
 describe("all servers refuse writes, of which none has counted tokens:", function()
-    after_each(support.cleanup)
-
     local KINDS = {
         lock = function(c) return c:getLock("x"):tryLock() end,
         fenced = function(c) return c:getFencedLock("x"):tryLock() end,

@@ -29,8 +29,6 @@ describe("files of TLS", function()
         dir = support.certificates()
     end)
 
-    teardown(support.cleanup)
-
     describe("that are no good", function()
         local good
 

@@ -65,7 +65,6 @@ describe("TLS", function()
         good = support.tls_server(dir, "good")
     end)
     before_each(function() good:call "FLUSHALL" end)
-    teardown(support.cleanup)
 
     describe("trusts", function()
         it("a certificate of the given CA, by address and by name", function()
@@ -391,8 +390,6 @@ describe("TLS", function()
 end)
 
 describe("a build without TLS", function()
-    teardown(support.cleanup)
-
     it("works, and says what is missing", function()
         local counted = os.getenv "SPEC_CORE"        -- by `make coverage`
         local dir = counted and counted .. "/no_tls" or support.tmpdir()

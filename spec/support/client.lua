@@ -79,10 +79,9 @@ end
 -- @param set  function(cluster, client, other), before each test
 function _M.two_clients(n, opts, set)
     local busted = require "busted"
-    local cluster, client, other
-    busted.setup(function() cluster = redis.cluster(n) end)
+    local cluster = redis.shared_cluster(n)
+    local client, other
     busted.before_each(function()
-        cluster:flush()
         client, other = _M.warm_client(cluster, opts), _M.warm_client(cluster, opts)
         set(cluster, client, other)
     end)
@@ -90,7 +89,6 @@ function _M.two_clients(n, opts, set)
         client:close()
         other:close()
     end)
-    busted.teardown(require("spec.support.scope").cleanup)
 end
 
 --- What calls a method of each of a list: all(proxies):cut(), all(cluster, 1, 2):kill().

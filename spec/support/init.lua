@@ -33,6 +33,7 @@ return {
     codes = outcome.codes,
     server = redis.server,
     cluster = redis.cluster,
+    shared_cluster = redis.shared_cluster,
     CLUSTER = redis.CLUSTER,
     certificates = tls.certificates,
     tls_server = tls.server,

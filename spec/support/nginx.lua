@@ -270,7 +270,9 @@ end
 function Nginx:start()
     local command = _M.command(self.dir)
     command.stdout, command.stderr, command.env = self.dir .. "/out", "stdout", self.opts.env
+    local old = self.proc
     self.proc = proc.spawn(command)
+    scope.replace_proc(old)
     sys.eventually(function()
         if not self.proc:alive() then
             error("nginx failed: " .. sys.read_file(self.dir .. "/out"), 0)

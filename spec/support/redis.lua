@@ -59,7 +59,9 @@ local function launch(self)
     end
     add(unpack(self.opts.args or {}))
     argv.env = self.clock and self.clock.env or self.opts.env
+    local old = self.proc
     self.proc = proc.spawn(argv)
+    scope.replace_proc(old)
     self.pid = self.proc.pid
     self.frozen = false
 end
@@ -374,12 +376,8 @@ function Cluster:stop()
     end)
 end
 
--- opts: args, port, password, unixsocket; new: the servers are not admitted yet; a single one,
--- whose clients do without the guard, never is.
--- unnamed: they are known by their addresses, as those of programs that say no `cluster`.
--- clocks: each has a wall clock of its own, server.clock.
-function _M.cluster(n, opts)
-    local self = setmetatable({ unnamed = opts and opts.unnamed }, Cluster)
+local function start(self, n, opts)
+    self.unnamed = opts and opts.unnamed
     for i = 1, n do
         self[i] = new(opts or {})
         if opts and opts.clocks then
@@ -389,6 +387,24 @@ function _M.cluster(n, opts)
     end
     self:each(await)
     return (n == 1 or (opts or {}).new) and self or self:admit()
+end
+
+-- opts: args, port, password, unixsocket; new: the servers are not admitted yet; a single one,
+-- whose clients do without the guard, never is.
+-- unnamed: they are known by their addresses, as those of programs that say no `cluster`.
+-- clocks: each has a wall clock of its own, server.clock.
+function _M.cluster(n, opts)
+    return start(setmetatable({}, Cluster), n, opts)
+end
+
+--- For all tests of a group: a cluster that is empty before each of them. It can be named at
+-- once; the servers are there from setup() on.
+function _M.shared_cluster(n, opts)
+    local busted = require "busted"
+    local cluster = setmetatable({}, Cluster)
+    busted.setup(function() start(cluster, n, opts) end)
+    busted.before_each(function() cluster:flush() end)
+    return cluster
 end
 
 function _M.server(opts)

@@ -199,11 +199,15 @@ function _M.take_port(port)
     return true
 end
 
-function _M.release_ports()
-    for _, fd in ipairs(reserved) do
-        C.sup_close(fd)
+function _M.ports_taken()
+    return #reserved
+end
+
+-- All but the n that were taken first.
+function _M.release_ports(n)
+    for _ = n + 1, #reserved do
+        C.sup_close(table.remove(reserved))
     end
-    reserved = {}
 end
 
 -- Below the range for outgoing connections: these could otherwise take the

@@ -148,11 +148,7 @@ end
 
 describe("a program", function()
     local OPTIONS = { timeout = 2, connect_timeout = 5 }
-    local cluster
-
-    setup(function() cluster = support.cluster(3) end)
-    before_each(function() cluster:flush() end)
-    teardown(support.cleanup)
+    local cluster = support.shared_cluster(3)
 
     for part in pairs(PROGRAM) do
         it("does the same in a world and on real servers: " .. part, function()

@@ -10,8 +10,6 @@ local sys = require "spec.support.sys"
 local PAGE, HOME = "examples/testing/README.md", build.root .. "/examples/testing"
 
 describe("the page on specs of programs", function()
-    teardown(support.cleanup)
-
     it("has snippets that run", function()
         local snippets = pages.snippets(PAGE, "lua")
         assert.equal(4, #snippets)

@@ -131,7 +131,6 @@ describe("the model of a server", function()
     before_each(function()
         server = support.server()
     end)
-    after_each(support.cleanup)
 
     it("answers as a real one", function()
         local compare = twins.of(server)

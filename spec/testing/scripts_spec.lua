@@ -333,7 +333,6 @@ describe("the scripts on the model of a server", function()
         replid = model.replid
         admit()
     end)
-    after_each(support.cleanup)
 
     local function try(words)
         local said = compare(words)

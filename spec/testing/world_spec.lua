@@ -12,10 +12,7 @@ describe("a world", function()
         world = testing.new { nodes = 3 }
         client = world:client()
     end)
-    after_each(function()
-        world:close()
-        support.cleanup()
-    end)
+    after_each(function() world:close() end)
 
     it("has the library, and a clock that the spec moves", function()
         local lock, other = client:getLock "job", world:client():getLock "job"

@@ -55,7 +55,7 @@ static void only_those_who_may_have_it(void)
     s->server[0].hushed = 1;
     sim_cut(s, 0);
     sim_advance(s, 50);
-    rl_lease *lease = sim_hold(s, "k", 9000);
+    sim_hold(s, "k", 9000);
     CHECK_INT(s->core.nodes[0].state, NODE_CONNECTING);
     close_begin(&s->core, s->now_ms);
     CHECK_INT(close_unreleased(&s->core, 0), bit(1) | bit(2));
@@ -69,7 +69,7 @@ static void a_connection_that_is_gone(int noticed)
 {
     struct sim *s = sim_up(3);
     test_note("noticed %d", noticed);
-    rl_lease *lease = sim_hold(s, "k", 9000);
+    sim_hold(s, "k", 9000);
     if (noticed)
         sim_cut(s, 1);
     close_begin(&s->core, s->now_ms);
@@ -89,7 +89,7 @@ static void connections_that_are_gone(void)
 
 SIM_TEST(closing_connects_nothing, sim_up(3))
 {
-    rl_lease *lease = sim_hold(s, "k", 9000);
+    sim_hold(s, "k", 9000);
     sim_cut(s, 1);
     close_finish(&s->core, s->now_ms);
     CHECK_INT(s->core.want_connect, 0);
