@@ -1,7 +1,6 @@
 -- One of several candidates leads; terms grow.
 local redlock = require "redlock"
 local support = require "spec.support"
-local torture = require "spec.support.torture"
 
 describe("an election", function()
     local cluster, client, other
@@ -211,53 +210,5 @@ describe("an election", function()
         } do
             assert.error_matches(function() client:getElection("x", opts) end, pattern)
         end
-    end)
-end)
-
--- ---- histories -------------------------------------------------------------------
-
-local CODE = [[
-    local e, from = client:getElection("x", { id = "p" .. who }), sys.now()
-    local term = e:campaign(random(2) == 1 and 1 or 0.1)
-    if term then
-        log("term", term, ("%.6f"):format(from))
-        hold("leader", e)
-        e:resign()
-    end
-]]
-
--- What is wrong with a history of terms; nil: nothing.
-local function wrong(history)
-    local terms, list = {}, {}
-    for _, line in ipairs(history) do
-        if line.word == "term" then
-            local term, from = tonumber(line[4]), tonumber(line[5])
-            if terms[term] then
-                return "term " .. term .. " twice"
-            end
-            terms[term] = true
-            for _, before in ipairs(list) do
-                if before.t < from and before.term >= term then
-                    return ("term %d after %d"):format(term, before.term)
-                end
-            end
-            list[#list + 1] = { t = line.t, term = term }
-        end
-    end
-    return torture.together(torture.intervals(history), function() return true end), #list
-end
-
-describe("a history of leaders", function()
-    it("has one at a time, in terms that grow, whatever fails", function()
-        assert.is_nil((wrong(torture.run { code = CODE, enough = function(history)
-            local why, n = wrong(history)
-            return why or n > 30
-        end })))
-    end)
-
-    it("shows if servers did not count", function()
-        local broken = { "scripts/fenced/acquire.lua", "counter = counter + 1",
-            "counter = counter + 0" }
-        torture.run { code = CODE, broken = { broken }, enough = wrong }
     end)
 end)

@@ -161,27 +161,6 @@ for _, n in ipairs { 1, 2, 3, 4, 5 } do
             assert.is_false(l:isValid())
         end)
 
-        it("is forced open, and the holder finds out", function()
-            assert.is_true(lock(nil, "a"):tryLock())
-            assert.is_true(lock(nil, "b"):forceUnlock())
-            assert.is_false(lock(nil, "b"):forceUnlock())
-            support.fails("lost", lock(nil, "a"):extend())
-            assert.is_false(lock(nil, "a"):isValid())
-            assert.is_true(lock(nil, "b"):tryLock())
-            support.fails("held", lock(nil, "a"):unlock())           -- by somebody else
-            assert.is_true(lock(nil, "b"):isLocked())
-            assert.is_true(lock(nil, "b"):unlock())
-        end)
-
-        it("tells at the unlock that it was removed before its time", function()
-            local l, why = lock(), nil
-            assert.is_true(l:tryLock(0, 20))
-            l:onLost(function(_, reason) why = reason end)
-            cluster:flush()
-            support.fails("expired", l:unlock())
-            assert.equal("forgotten", why)
-        end)
-
         it("has names of any bytes and length", function()
             for _, name in ipairs { "\0", "a\r\nb", "\255\254", ("x"):rep(65536), "{tag}", "%s" } do
                 local l = lock(name)

@@ -134,18 +134,6 @@ describe("memory that is lost without a restart", function()
             assert.equal(0, cluster[2]:keys())
         end)
     end
-
-    it("again in the quarantine begins it anew, for what was healed is lost", function()
-        cluster[3]:call("SET", "x", "somebody", "PX", 60000)
-        cluster[2]:call "FLUSHALL"
-        local l = client:getLock "x"
-        assert.is_nil((l:tryLock(0, MAX_LEASE)))
-        support.sleep(GUARD - 0.4)
-        cluster[2]:call "FLUSHALL"
-        local t = support.now()
-        local got = await_lock(l)
-        assert.is_true(got - t >= GUARD, got - t)
-    end)
 end)
 
 describe("a quarantine", function()
@@ -259,24 +247,6 @@ describe("a quarantine", function()
         ok, err = short:getLock("y"):tryLock()
         assert.is_nil(ok)
         assert.equal("config", err.code)
-    end)
-
-    it("ends only when a majority of the servers was seen", function()
-        local cluster = support.cluster(3, { new = true })
-        local client = support.client(cluster, options())
-        assert.is_true(client:init())
-        cluster[2]:kill()
-        cluster[3]:kill()
-        cluster[1]:restart()
-        await_up(client, 1)
-        assert.is_nil((client:getLock("x"):tryLock()))
-        support.sleep(GUARD + 0.2)
-        support.eventually(function()
-            assert.is_nil((client:getLock("x"):tryLock()))
-            local row = client:check()[1]
-            return row.guard == "guarded" and row.guard_left == 0
-        end, 20)
-        assert.equal("l", cluster[1]:marked().state)
     end)
 end)
 

@@ -7,11 +7,6 @@ local support = require "spec.support"
 local MAX_LEASE, GUARD, options = quarantine.MAX_LEASE, quarantine.GUARD, quarantine.options
 local KEY = "redlock:{server}:marker"
 
-local function eval_calls(server)
-    local stats = server:call("INFO", "commandstats")
-    return tonumber(stats:match "cmdstat_eval:calls=(%d+)" or 0)
-end
-
 local function replicate(replica, server)
     assert.equal("OK", replica:call("REPLICAOF", "127.0.0.1", server.port))
     support.eventually(function()
@@ -199,58 +194,6 @@ describe("a marker", function()
         end)
     end
 
-    -- Each of them has a client, and asks many times a second.
-    local CROWD = 50
-
-    for what, text in pairs { ["of 200 bytes"] = ("z"):rep(200),
-        ["of another version"] = "3f9c0a1b2c3d4e5f v5 x" } do
-        it(what .. " is no storm for a crowd that waits", function()
-            local servers = support.cluster(3)
-            local clients, futures = {}, {}
-            for i = 1, CROWD do
-                clients[i] = support.client(servers, { fallback = 0.2 })
-            end
-            for i = 2, 3 do
-                servers[i]:mark(text)
-            end
-            for i = 1, CROWD do
-                futures[i] = clients[i]:getLock("x"):lockAsync()
-            end
-            local function turn(seconds)
-                local ends = support.now() + seconds
-                repeat
-                    for i = 1, CROWD do
-                        futures[i]:get(0)
-                    end
-                until support.now() >= ends
-            end
-            -- A busy machine takes a while until all of them have seen it for the first time.
-            support.eventually(function()
-                local before, began = eval_calls(servers[2]), support.now()
-                turn(3)
-                return (eval_calls(servers[2]) - before) / (support.now() - began) < 5
-            end, 30, "less than 5 EVAL/s")
-            for i = 1, CROWD do
-                clients[i]:close()
-            end
-        end)
-    end
-
-    it("of another database is named: the databases were swapped", function()
-        local ones = {}
-        for i = 1, 3 do
-            ones[i] = cluster[i].uri .. "/1"
-        end
-        local other = support.client(ones, options())
-        assert.is_true(other:init())
-        local client = support.warm_client(cluster, options())
-        cluster[2]:call("SWAPDB", 0, 1)
-        local code, message = code_of(client)
-        assert.equal("config", code)
-        assert.matches("its marker is for database 1, and this client uses 0", message)
-        assert.is_true((cluster[2]:marker()):find " v4 a %x+ 1 " ~= nil)
-    end)
-
     it("of the same memory that is written again does not hide lost floors", function()
         local server, floor = cluster[1], "redlock:{server}:floor"
         local script = script_text.own "marker.set"
@@ -288,27 +231,6 @@ describe("a quarantine", function()
         local said = server:call("EVAL", script_text.own "marker.set", 1, KEY, seen, text, "",
             own_ms, 61600, "")
         assert.equal(text .. " 7000", said:match "^(.*) %d+$")
-    end)
-
-    -- Each of them lives for a part of it.
-    it("is ended by clients none of which lives through it", function()
-        local cluster = support.cluster(3):admit(MAX_LEASE)
-        cluster[1]:restart()
-        cluster[2]:kill()
-        local began, got, runs = support.now(), nil, 0
-        while not got and support.now() - began < 40 do
-            local client = support.client({ cluster[1], cluster[2], cluster[3] }, options())
-            local ends = support.now() + GUARD / 3
-            repeat
-                got = client:getLock("x"):tryLock(0, 0.4)
-                support.sleep(0.02)
-            until got or support.now() >= ends
-            runs = runs + 1
-            client:close()
-        end
-        assert.is_true(got)
-        assert.is_true(runs > 2, runs)
-        assert.is_true(support.now() - began >= GUARD)
     end)
 end)
 

@@ -80,42 +80,4 @@ describe("a server that is frozen for long", function()
         assert.is_true(loaded - scripts <= 2 * scripts, loaded - scripts .. " loads")
         assert.is_true(scripts > 0 and loaded > scripts)
     end)
-
-    it("is kept little for while many wait", function()
-        client = support.warm_client(cluster)
-        for i = 1, 100 do
-            assert(client:getLock(i .. ("n"):rep(220), { owner = i }):tryLock(5, 60))
-        end
-        local waiting = support.lua(([[
-            local uv = require "luv"
-            local client = require "redlock".new { host = require "redlock.host.luv",
-                nodes = { "%s" }, cluster = "spec" }
-            local waits = 0
-            for i = 1, 100 do
-                coroutine.wrap(function()
-                    while true do
-                        client:getLock(i .. ("n"):rep(220)):tryLock(0.05, 1)
-                        waits = waits + 1
-                        if waits %% 1000 == 0 then
-                            local node = client:stats().nodes[5]
-                            print(node.in_flight + node.owed)
-                            io.stdout:flush()
-                        end
-                    end
-                end)()
-            end
-            uv.run()
-        ]]):format(table.concat(cluster:uris(), '", "')), { stderr = "stdout" })
-        local function look()
-            local line = waiting:read_line(60)
-            assert.is_true(tonumber(line) < FEW, line)
-        end
-        look()
-        cluster[5]:freeze()
-        for _ = 1, 5 do
-            look()
-        end
-        waiting:kill "KILL"
-        cluster[5]:thaw()
-    end)
 end)

@@ -111,7 +111,7 @@ SIM_TEST(another_database_is_named, sim_admitted(3, MAX_LEASE_MS))
     m.db = 1;
     sim_set_marker(s, 0, &m);
     CHECK_INT(code_of(s, 0), RL_CONFIG);
-    CHECK(strstr(s->core.nodes[0].text, "for database 1") != NULL);
+    CHECK(strstr(s->core.nodes[0].text, "for database 1, and this client uses 0") != NULL);
     CHECK_INT(s->server[0].marks, 0);
     CHECK_INT(admit(s, 1, s->now_ms, 0), RL_GUARD_ADMITTED);
     marker_is(s, 0, MARKER_ADMITTED);
