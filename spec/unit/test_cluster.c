@@ -147,12 +147,6 @@ static void says_of_all(const struct sim *s, const char *want)
         CHECK_STR(s->core.nodes[i].text, want);
 }
 
-static void end(struct sim *s)
-{
-    sim_advance(s, 2000);
-    sim_finish(s);
-}
-
 /* What an attempt comes to; the first one only waits for connections. */
 static int tries(struct sim *s)
 {
@@ -160,9 +154,8 @@ static int tries(struct sim *s)
     return try(s, "j");
 }
 
-static void one_of_another_list_refuses_all(void)
+SIM_TEST(one_of_another_list_refuses_all, cluster_of(NULL))
 {
-    struct sim *s = cluster_of(NULL);
     is_of_list(s, 2, THEIRS);
     CHECK_INT(tries(s), RL_CONFIG);
     says_of_all(s, "it belongs to {" THEIRS "}, and this client to {" OURS "}" REMEDY);
@@ -171,7 +164,6 @@ static void one_of_another_list_refuses_all(void)
     CHECK_INT(try(s, "k"), RL_CONFIG);
     for (int i = 0; i < 3; i++)
         CHECK_INT(s->server[i].marks, 0);
-    end(s);
 }
 
 static void so_does_one_of_another_name(void)
@@ -191,7 +183,7 @@ static void so_does_one_of_another_name(void)
         CHECK_INT(tries(s), RL_CONFIG);
         CHECK(!strncmp(s->core.nodes[1].text, cases[k].text, strlen(cases[k].text)));
         CHECK(strstr(s->core.nodes[1].text, REMEDY) != NULL);
-        end(s);
+        sim_finish(s);
     }
 }
 
@@ -208,7 +200,7 @@ static void whatever_else_its_marker_says(void)
             marker_hex(7, MARKER_HEX, m.replid);
         sim_set_marker(s, 1, &m);
         CHECK_INT(tries(s), RL_CONFIG);
-        end(s);
+        sim_finish(s);
     }
 }
 
@@ -222,12 +214,11 @@ static void a_long_list_keeps_the_remedy(void)
     CHECK_INT(tries(s), RL_CONFIG);
     CHECK(strstr(s->core.nodes[0].text, "server09.b:6379 ...}, and this") != NULL);
     CHECK(strstr(s->core.nodes[0].text, REMEDY) != NULL);
-    end(s);
+    sim_finish(s);
 }
 
-static void holds_go_on(void)
+SIM_TEST(holds_go_on, cluster_of(NULL))
 {
-    struct sim *s = cluster_of(NULL);
     tries(s);
     struct hold h = sim_acquire(s, "held", 3000, 1000);
     CHECK_INT(sim_wait(s, h.round, 1000), RL_GRANTED);
@@ -237,25 +228,20 @@ static void holds_go_on(void)
     sim_advance(s, 10000);
     CHECK(lease_remaining_ms(h.lease, s->now_ms) > 0);
     CHECK_INT(try(s, "k"), RL_CONFIG);
-    sim_drop(s, &h);
-    end(s);
 }
 
 /* The list that was beside the marker when the client connected is of another one now. */
-static void the_list_is_read_again(void)
+SIM_TEST(the_list_is_read_again, cluster_of(NULL))
 {
-    struct sim *s = cluster_of(NULL);
     tries(s);
     is_of_list(s, 0, THEIRS);
     try(s, "k");
     CHECK_INT(try(s, "k"), RL_CONFIG);
     CHECK(strstr(s->core.nodes[0].text, "{" THEIRS "}") != NULL);
-    end(s);
 }
 
-static void who_has_a_name_accepts_the_hash_of_its_list(void)
+SIM_TEST(who_has_a_name_accepts_the_hash_of_its_list, cluster_of("orders"))
 {
-    struct sim *s = cluster_of("orders");
     for (int i = 0; i < 3; i++)
         is_of_list(s, i, OURS);
     CHECK_INT(tries(s), RL_GRANTED);
@@ -263,7 +249,6 @@ static void who_has_a_name_accepts_the_hash_of_its_list(void)
     try(s, "k");
     CHECK_INT(try(s, "l"), RL_GRANTED);
     CHECK_INT(guard_of(s, 1), RL_GUARD_ADMITTED);
-    end(s);
 }
 
 static void has_word(const struct sim *s, int i, const char *word)
@@ -273,9 +258,8 @@ static void has_word(const struct sim *s, int i, const char *word)
 }
 
 /* Others may have no name yet. */
-static void it_writes_the_hash_where_others_do(void)
+SIM_TEST(it_writes_the_hash_where_others_do, cluster_of("orders"))
 {
-    struct sim *s = cluster_of("orders");
     char hash[CLUSTER_HASH + 1];
     cluster_hash(OURS, hash);
     is_of_list(s, 0, OURS);
@@ -288,24 +272,20 @@ static void it_writes_the_hash_where_others_do(void)
     CHECK_INT(code_of(s, 2), RL_OK);
     has_word(s, 2, hash);
     CHECK_STR(s->server[2].servers, OURS);
-    end(s);
 }
 
-static void else_the_name(void)
+SIM_TEST(else_the_name, cluster_of("orders"))
 {
-    struct sim *s = cluster_of("orders");
     for (int i = 0; i < 3; i++)
         s->server[i].marker[0] = '\0';
     tries(s);
     for (int i = 0; i < 3; i++)
         has_word(s, i, "orders");
-    end(s);
 }
 
 /* The memory is the same as before. */
-static void init_puts_the_name_in_place_of_the_hash(void)
+SIM_TEST(init_puts_the_name_in_place_of_the_hash, cluster_of("orders"))
 {
-    struct sim *s = cluster_of("orders");
     for (int i = 0; i < 3; i++)
         is_of_list(s, i, OURS);
     tries(s);
@@ -317,20 +297,17 @@ static void init_puts_the_name_in_place_of_the_hash(void)
     CHECK_STR(after.inc, before.inc);
     CHECK_INT(after.state, MARKER_ADMITTED);
     CHECK_INT(try(s, "k"), RL_GRANTED);
-    end(s);
 }
 
 /* Once nobody uses the others any more. */
-static void force_takes_servers_of_another_list(void)
+SIM_TEST(force_takes_servers_of_another_list, cluster_of(NULL))
 {
-    struct sim *s = cluster_of(NULL);
     is_of_list(s, 2, THEIRS);
     CHECK_INT(tries(s), RL_CONFIG);
     CHECK_INT(admit(s, 0, s->now_ms, 2), RL_GUARD_DISAGREES);
     CHECK_INT(admit(s, 1, s->now_ms, 2), RL_GUARD_ADMITTED);
     CHECK_STR(s->server[2].servers, OURS);
     CHECK_INT(try(s, "k"), RL_GRANTED);
-    end(s);
 }
 
 /* ---- before it knows the others ---- */
@@ -360,15 +337,14 @@ static void a_new_cluster_begins_with_a_majority(void)
             met_first(s, up);
             CHECK_INT(tries(s), RL_NO_QUORUM);
             CHECK_INT(marked(s), up >= majority[n] ? up : 0);
-            end(s);
+            sim_finish(s);
         }
     }
 }
 
 /* Also when nobody asks for anything at the moment in which it is there. */
-static void it_begins_at_once(void)
+SIM_TEST(it_begins_at_once, sim_new(3))
 {
-    struct sim *s = sim_new(3);
     sim_guard(s, MAX_LEASE_MS);
     met_first(s, 1);
     rl_round *round = query_probe(&s->core, s->now_ms);
@@ -379,13 +355,11 @@ static void it_begins_at_once(void)
     CHECK_INT(marked(s), 3);
     sim_wait(s, round, 2000);
     sim_end(round);
-    end(s);
 }
 
 /* Another client's server that has forgotten that it is. */
-static void a_stranger_begins_nothing(void)
+SIM_TEST(a_stranger_begins_nothing, cluster_of(NULL))
 {
-    struct sim *s = cluster_of(NULL);
     s->server[0].marker[0] = '\0';
     is_of_list(s, 1, THEIRS);
     is_of_list(s, 2, THEIRS);
@@ -393,14 +367,12 @@ static void a_stranger_begins_nothing(void)
     sim_advance(s, 2 * GUARD_MS);
     CHECK_INT(try(s, "k"), RL_CONFIG);
     CHECK_STR(s->server[0].marker, "");
-    end(s);
 }
 
 /* ---- one server, without the guard ---- */
 
-static void a_lone_client_takes_no_server_of_many(void)
+SIM_TEST(a_lone_client_takes_no_server_of_many, sim_new(1))
 {
-    struct sim *s = sim_new(1);
     guard_join(&s->core, NULL, "c:6379");
     s->config[0].marker = "marker";
     is_of_list(s, 0, THEIRS);
@@ -413,7 +385,6 @@ static void a_lone_client_takes_no_server_of_many(void)
     s->server[0].marker[0] = '\0';
     sim_advance(s, 3000);
     CHECK_INT(tries(s), RL_GRANTED);
-    end(s);
 }
 
 SUITE(cluster, T(addresses_are_written_in_one_way), T(order_means_nothing),

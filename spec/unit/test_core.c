@@ -367,7 +367,6 @@ SIM_TEST(who_is_behind_is_asked_for_nothing_new, sim_up(5))
     round = sim_ask(s, "k");
     CHECK_INT(round->slot[4].state, SLOT_SENT);
     sim_run(s);
-    sim_end(round);
 }
 
 /* Where a majority is behind, or away, or says nothing now, nobody is spared: that would be

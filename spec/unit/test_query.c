@@ -19,7 +19,6 @@ static void ask_outcome(int n, const char *const *answers, int outcome, uint32_t
     sim_wait(s, round, 1000);
     CHECK_INT(round->outcome, outcome);
     CHECK_INT(round->agreed, agreed);
-    sim_end(round);
     sim_finish(s);
 }
 
@@ -107,7 +106,6 @@ SIM_TEST(questions_end_in_time, sim_up(3))
     CHECK_INT(round->outcome, RL_NO_QUORUM);
     CHECK_INT(round->slot[0].state, SLOT_ANSWERED);
     CHECK_INT(round->slot[1].code, RL_TIMEOUT);
-    sim_end(round);
 }
 
 SIM_TEST(question_sees_the_holder, sim_up(3))
@@ -120,7 +118,6 @@ SIM_TEST(question_sees_the_holder, sim_up(3))
     CHECK_INT(round->slot[0].extra, 9000);
     CHECK_INT(round->slot[0].data_len, RL_VALUE_LEN);
     CHECK(!memcmp(round_data(&round->slot[0]), cmd_value(lease->cmd).data, RL_VALUE_LEN));
-    sim_end(round);
 }
 
 /* What is said at length is kept in full, of the node that was asked; nobody else is. */

@@ -186,7 +186,6 @@ SIM_TEST(data_of_256_bytes_is_kept, sim_up(3))
     CHECK_INT(round->agreed, 6);
     CHECK_INT(round->slot[1].data_len, RL_DATA_MAX);
     CHECK(!memcmp(round_data(&round->slot[1]), text + 14, RL_DATA_MAX));
-    sim_end(round);
 }
 
 SUITE(same, T(equal_numbers_make_a_majority), T(different_numbers_are_not_added_up),
