@@ -72,7 +72,7 @@ byte valid[2];                /* how long A and B believe in their holds: ticks 
 
 /* Ghosts. A step that nobody has noticed yet; and one that freed the key of a valid hold: until it
  * is noticed two may hold the lock, which is assumption H2. */
-bool stepped[S], excused;
+bool stepped[S], excused[S];
 
 byte wipes = WIPES, steps = STEPS, ticks = TIME;
 
@@ -181,7 +181,7 @@ inline execute(c, i)
         :: m_op[AT(c, i)] == PROGRESS -> progress(c, i, state[i])
         :: m_op[AT(c, i)] == ADMIT -> write(i, a, 0)
         :: m_op[AT(c, i)] == STEPPED ->
-            write(i, (state[i] == a -> s : state[i]), 0); stepped[i] = false; excused = false
+            write(i, (state[i] == a -> s : state[i]), 0); stepped[i] = false; excused[i] = false
         :: else
         fi
     :: else
@@ -283,7 +283,7 @@ inline believe(c)
 {
     valid[c] = LEASE;
     knows[A] = knows[A] || c == A;
-    assert(excused || valid[1 - c] == 0)
+    assert(ANY(excused[0], excused[1]) || valid[1 - c] == 0)
 }
 
 #define GIVE_A(i) give(A, i)
@@ -397,7 +397,7 @@ inline wipe(i)
 #define FAILS(i) \
     :: atomic { wipes > 0 && state[i] != none -> wipes--; wipe(i) } \
     :: atomic { steps > 0 -> steps--; stepped[i] = true; \
-        excused = excused || (key[i] != 255 && valid[key[i] % 2] > 0); \
+        excused[i] = excused[i] || (key[i] != 255 && valid[key[i] % 2] > 0); \
         run_server(i, LEASE) } \
     :: atomic { steps > 0 -> steps--; since[i] = since[i] - LEASE } \
     :: atomic { stepped[i] && !pending[i] -> NOTICES(i) }
@@ -405,10 +405,10 @@ inline wipe(i)
 /* A client that has read the server's clock before the step reads it again. */
 #if defined(LOCAL)
 #define NOTICES(i) pending[i] = true; since_notice[i] = 0; suspects[i] = NEED; \
-    stepped[i] = false; excused = false
+    stepped[i] = false; excused[i] = false
 #elif defined(NO_RESTART)
 #define NOTICES(i) pending[i] = true; since_notice[i] = 0; \
-    stepped[i] = (state[i] == a); excused = excused && stepped[i]
+    stepped[i] = (state[i] == a); excused[i] = excused[i] && stepped[i]
 #else
 #define NOTICES(i) pending[i] = true; since_notice[i] = 0
 #endif

@@ -231,11 +231,13 @@ return {
         s:extend(a)
     end },
 
-    -- A's machine is told that all servers forgot; B, who has never seen them, runs init.
+    -- All servers forget; A's machine is told, or may not write it, and has named its connections.
+    -- B, who has never seen the servers, runs init.
     { name = "init after a loss", often = 0.3, n = 3, guarded = true, breaks = { "memory" },
         processes = 2, lease = 5, play = function(s)
             local a, b, sim = s[1], s[2], s.sim
-            s:await_done(s:take(a))
+            s:await_done(s:take(a, 0, 9))
+            a.process.forbidden = sim:chance(50) and "mark" or nil
             for _, server in ipairs(sim.servers) do
                 sim:restart_server(server, {}, MS)
             end
@@ -250,20 +252,36 @@ return {
             s:take(b)
         end },
 
-    -- One client sees that a server's clock was stepped; B starts behind it.
+    -- One client sees at its next look that a server's clock was stepped: it writes it down, and
+    -- asks whether it still holds what it does. B starts behind it.
     { name = "late client after a step", often = 0.3, n = 3, guarded = true, breaks = {},
         processes = 2, lease = 5, play = function(s)
             local a, b, sim = s[1], s[2], s.sim
-            s:await_done(s:take(a))
-            local looked = sim.now() + 1200 * MS
-            s:await(function() return sim.now() > looked end)
-            local server = sim.servers[1]
-            server.offset, server.stepped_at = server.offset + 60 * SECOND, sim.now()
-            s:expire(1)
-            s:await(function()
+            s:await_done(s:take(a, 0, sim:pick { 5, false }))
+            local function after(ms)
+                local at = sim.now() + ms * MS
+                return function() return sim.now() > at end
+            end
+            s:await(after(sim:between(1100, 2000)))
+            local server, before, extend = sim.servers[1], {}, a.attempt.extend
+            for i = 0, 2 do
+                before[i] = extend[i]
+            end
+            sim:step_server(server, 60000)
+            local late = after(1100)
+            local function is_told()
+                local asked = 0
+                for i = 0, 2 do
+                    asked = asked + (extend[i] > before[i] and 1 or 0)
+                end
                 local marker = server.db["redlock:{server}:marker"]
-                return marker and marker.value:sub(21, 21) == "s"
-            end)
+                return asked >= 2 and marker and marker.value:sub(21, 21) == "s"
+            end
+            s:await(function() return is_told() or late() end)
+            if not is_told() then
+                sim:violated("a step is told", server.lane .. " was stepped, and its marker does "
+                    .. "not say so, or a majority was not asked for " .. s.name)
+            end
             C.sim_silence(a.process.index, 1, sim.now() + SECOND, sim.now() + SECOND)
             sim:reopen(b.process)
             s:await_done(s:take(b, 1))

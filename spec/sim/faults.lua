@@ -14,7 +14,7 @@
 local base = require "spec.sim.sim"
 local tokens = require "spec.sim.tokens"
 
-local ipairs, max = ipairs, math.max
+local ipairs = ipairs
 local C, MS, SECOND = base.C, base.MS, base.SECOND
 
 local _M = {}
@@ -33,12 +33,6 @@ end
 
 local function some_process(sim)
     return sim:pick(sim.processes)
-end
-
-local function step_clock(sim, server, ms)
-    server.offset, server.stepped_at = server.offset + ms * MS, sim.now()
-    sim.stepped_us = (sim.stepped_us or 0) + max(0, -ms) * MS
-    sim:log(server.lane, "clock", "its clock is stepped by " .. ms .. " ms")
 end
 
 local OUT_OF_RANGE = { "60000000000000", "99999999999998", "100000000000000",
@@ -210,7 +204,17 @@ _M.list = {
         end },
 
     { name = "options differ", often = 15, prepare = function(sim)
-        sim.other_drift = sim:pick { 0.02, 0.1 }
+        sim.other.drift_factor = sim:pick { 0.02, 0.1 }
+    end },
+
+    { name = "another max_lease", breaks = "configuration", often = 8, prepare = function(sim)
+        sim.other.max_lease = sim.broken.configuration
+            and sim.config.max_lease * sim:pick { 1.5, 3 } or nil
+    end },
+
+    -- Tokens would have other names of a server's memory.
+    { name = "one without the guard", breaks = "configuration", often = 8, prepare = function(sim)
+        sim.other.unguarded = sim.broken.configuration and sim.fenced == 0
     end },
 
     -- Others write the marker, and teach floors.
@@ -380,7 +384,7 @@ _M.list = {
         strike = function(sim)
             local server = some_server(sim)
             local ms = (sim:below(4000) - 1000) / 1000 * sim.config.lease * 1000
-            step_clock(sim, server, ms)
+            sim:step_server(server, ms)
         end },
 
     { name = "server clocks step together", breaks = "clocks", often = 20, times = { 1, 2 },
@@ -388,7 +392,7 @@ _M.list = {
             local ms = sim:below(3000) / 1000 * sim.config.lease * 1000
             local n = sim:chance(50) and 2 or sim.quorum
             for i = 1, math.min(n, sim.n) do
-                step_clock(sim, sim.servers[i], ms)
+                sim:step_server(sim.servers[i], ms)
             end
         end },
 
@@ -397,7 +401,7 @@ _M.list = {
             local server = some_server(sim)
             local rate = sim:pick { 0.9, 1.1, 1.5 }
             server.offset = server.offset + sim.now() * (server.rate - rate)
-            server.rate, server.stepped_at = rate, math.huge
+            server.rate, server.stepped_at, sim.several_clocks = rate, math.huge, true
             sim:log(server.lane, "clock", "its clock runs at " .. rate)
         end },
 
@@ -446,7 +450,7 @@ for _, fault in ipairs(_M.list) do
 end
 
 -- In any schedule: hardly anything needs what they break.
-local HARMLESS = { floors = true, counting = true, quarantines = true }
+local HARMLESS = { floors = true, counting = true, quarantines = true, configuration = true }
 
 --- What does not hold in a schedule with these faults; see README.md.
 local function assume(sim)
@@ -458,13 +462,16 @@ local function assume(sim)
             broken[assumption] = true
         end
     end
-    -- The guard sees what is lost with the marker.
-    broken.notice = broken.keys or broken.memory and not sim.guarded
+    -- Of what the guard needs; prefixes are played by clients that are alike.
+    broken.configuration = broken.configuration and sim.guarded
+        and not (sim.prefix or sim.family)
+    -- The guard sees what is lost with the marker, if all have the same.
+    broken.notice = broken.keys or broken.memory and (not sim.guarded or broken.configuration)
     -- A quarantine is counted by a client's clock and by the server's.
     broken.quarantines = broken.quarantines and broken.clocks
     -- With too few left to ask, counters go on from the servers' clocks.
     broken.counters = broken.counters or broken.quarantines or (broken.memory or broken.floors)
-        and (not sim.guarded or broken.clocks or broken.boottime)
+        and (not sim.guarded or broken.clocks or broken.boottime or broken.configuration)
     broken.counting = broken.counting or broken.floors
     broken.memory = broken.memory or broken.keys
 end

@@ -222,7 +222,7 @@ _M.list = {
                 or sim.now() - server.lost_at >= sim.config.max_lease * SECOND then
                 return nil
             elseif (role == "acquire" or role == "import") and vote == 1 and attempt
-                and not attempt.held then
+                and not attempt.held and attempt.process.client.guarded then
                 return server.lane .. " grants " .. key .. ", and has forgotten others"
             -- One that names another life was there already, and admits nobody.
             elseif admitted then
@@ -236,16 +236,28 @@ _M.list = {
         end,
     } },
 
+    -- Which names the client's own max_lease; and none to a client without the guard that was
+    -- shown a marker.
     { name = "no vote without an admitted marker", of = "guarded", on = {
         before = function(_, server)
             local marker = server.db["redlock:{server}:marker"]
-            server.state_before = marker and marker.value:sub(21, 21)
+            server.marker_before = marker and marker.value or ""
         end,
         script = function(_, server, role, key, _, vote, attempt)
-            return (role == "acquire" or role == "import") and vote == 1 and attempt
-                and not attempt.held
-                and server.state_before ~= "a"
-                and format("%s grants %s in state %s", server.lane, key, server.state_before)
+            if role ~= "acquire" and role ~= "import" or vote ~= 1 or not attempt
+                or attempt.held then
+                return nil
+            end
+            local p, text = attempt.process, server.marker_before
+            local ours_ms = p.client.options.max_lease * 1000
+            local state, max_ms = text:match "^%x+ v4 (%a) %S+ %d+ (%d+) "
+            if not p.client.guarded then
+                return server.shown[p.index] and base.C.sim_given_up_us() == 0
+                    and format("%s grants %s to %s, which has no guard", server.lane, key, p.lane)
+            end
+            return (state ~= "a" or math.abs(max_ms - ours_ms) > 1) and format(
+                "%s grants %s with the marker %s, for a max_lease of %d ms", server.lane, key,
+                text, ours_ms)
         end,
     } },
 
@@ -259,22 +271,30 @@ _M.list = {
         end,
     } },
 
-    -- Each client adds what it has seen of it, and none what another one has.
+    -- Each client adds what it has seen of it, and none what another one has. It is as long as the
+    -- max_lease that it names, whoever ends it, but for init().
     { name = "a quarantine is no older than it says", of = "guarded",
-        needs = { "boottime", "notice", "quarantines" },
+        needs = { "boottime", "keys", "quarantines" },
         on = {
         script = function(sim, server, role, _, args, vote)
             local text = role == "mark" and vote:sub(1, #args[2]) == args[2] and vote or ""
-            local inc, observed = text:match "^(%x+) v4 [nls] .* (%d+) %d+$"
+            local inc, state, max_ms, observed =
+                text:match "^(%x+) v4 (%a) %S+ %d+ (%d+) %S+ ?(%d*)"
             if not inc or text == server.marked then
                 return nil           -- or it says that it has it
             end
-            server.marked = text
-            server.began = server.began or {}
-            server.began[inc] = observed ~= "0" and server.began[inc] or sim.now()
-            local age = (sim.now() - server.began[inc]) / MS
-            return tonumber(observed) > age * 1.01 + 2 and format("%s: %s ms of a quarantine "
-                .. "that is %.3f ms old", server.lane, observed, age)
+            local began = server.began or {}
+            server.marked, server.began = text, began
+            local ends = state == "a"
+            local since = (ends or observed ~= "0") and began[inc] or not ends and sim.now()
+            began[inc] = not ends and since or nil
+            local age_ms = since and (sim.now() - since) / MS or math.huge
+            if ends and any_calls(sim, "init") then
+                return nil
+            end
+            observed = ends and max_ms * 1.01 + 1000 or tonumber(observed)
+            return observed > age_ms * 1.01 + 2 and format("%s: %d ms of a quarantine that is "
+                .. "%.3f ms old", server.lane, observed, age_ms)
         end,
     } },
 
@@ -341,7 +361,7 @@ _M.list = {
     { name = "errors have a known code", on = {
         call = function(sim, call)
             local known = call.codes
-            local expected = sim.twin and call.code == "config"
+            local expected = (sim.twin or sim.broken.configuration) and call.code == "config"
             if call.code and not known[call.code] and not expected then
                 return format("%s: %s gave %s", call.task.lane, call.method, tostring(call.err))
             end

@@ -390,6 +390,54 @@ return {
         by = { "who forgot does not vote", "one holder",
             "a base is taught after the quarantine" } },
 
+    { name = "nobody tells init of what they hold", file = "c/core/eligibility/guard.c",
+        prefix = "init after a loss", by = { "who forgot does not vote" },
+        { "return was_new && !core->knows ?", "return was_new ?" },
+        { "g->fields.state == MARKER_NEW && core->knows &&", "0 &&" },
+        { "    if (!core->marker || !sign)\n", "    if (1)\n" } },
+
+    { name = "who may not write has no name", file = "c/core/eligibility/guard.c",
+        prefix = "init after a loss", by = { "who forgot does not vote" },
+        from = "    if (!core->marker || !sign)\n", to = "    if (1)\n" },
+
+    { name = "one stepped clock ends what all have", file = "c/core/eligibility/suspect.c",
+        faults = { "server clock steps" }, by = { "lost only by time" },
+        from = "quorum_nth_ms(back, core->n, quorum_size(core->n))",
+        to = "quorum_nth_ms(back, core->n, 1)" },
+
+    { name = "a step is told only to us", file = "c/core/eligibility/guard.c",
+        prefix = "late client after a step", by = { "a step is told" },
+        from = "if (g->step == STEP_COUNTS && known", to =
+            "if (0 && g->step == STEP_COUNTS && known" },
+
+    { name = "holders are not asked after a step", file = "c/core/core.c",
+        prefix = "late client after a step", by = { "a step is told" },
+        from = "if (lost_ms >= 0)", to = "if (lost_ms > 0)" },
+
+    { name = "another's longer quarantine is as short as ours", file =
+        "c/core/eligibility/guard.c", guarded = true, faults = { "another max_lease", "FLUSHALL",
+            "FLUSHALL" }, by = { "a quarantine is no older than it says" },
+        { "m->max_lease_ms > ours_ms ||\n               (m->max_lease_ms < ours_ms",
+            "(m->max_lease_ms < ours_ms" },
+        { "!alive || m->max_lease_ms != ours_ms", "!alive || m->max_lease_ms < ours_ms" } },
+
+    { name = "a vote beside another max_lease", file = "c/core/eligibility/guard.c",
+        guarded = true, faults = { "another max_lease" },
+        by = { "no vote without an admitted marker" },
+        { "m->max_lease_ms > ours_ms ||\n               (m->max_lease_ms < ours_ms && alive && "
+            .. "!pending)", "0" }, { "!alive || m->max_lease_ms != ours_ms", "!alive" } },
+
+    { name = "a vote for who has no guard", file = "c/core/eligibility/guard.c",
+        guarded = true, faults = { "one without the guard" },
+        by = { "no vote without an admitted marker" },
+        from = "} else if (!core->marker && g->marker[0]) {", to = "} else if (0) {" },
+
+    { name = "who has no guard learns nothing by a look", file = "c/core/eligibility/guard.c",
+        guarded = true, faults = { "one without the guard", "crash" },
+        by = { "no vote without an admitted marker" },
+        from = "return core->marker || nd->state != NODE_READY || is_fit(core, i);",
+        to = "return 1;" },
+
     { name = "the marker is not checked", file = "lua/redlock/scripts/marker/check.lua",
         guarded = true, fenced = 0,
         from = "if want ~= '' and marker ~= want then", to = "if false then",
@@ -562,11 +610,6 @@ return {
     { name = "a step is open for ever", file = "c/core/eligibility/suspect.c",
         unit = "steps.a_step_is_not_open",
         from = "else if (now_ms - g->stepped_ms > OPEN_MS)", to = "else if (0)" },
-
-    { name = "a step is told only to us", file = "c/core/eligibility/guard.c",
-        unit = "guard.a_step_ahead",
-        from = "if (g->step == STEP_COUNTS && known",
-        to = "if (0 && g->step == STEP_COUNTS && known" },
 
     { name = "a step begins no quarantine anew", file = "c/core/eligibility/guard.c",
         unit = "steps.a_quarantine_begins",

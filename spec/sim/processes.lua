@@ -83,16 +83,16 @@ end
 
 --- A client of all servers; one of them may have two addresses.
 local function new_client(self, index)
-    local o, nodes = self.config, {}
+    local o, nodes, other = self.config, {}, index == 0 and self.other or {}
     for i = 1, self.n do
         nodes[i] = { host = "127.0.0." .. i, port = self.twin and i == self.n and self.twin or i }
     end
     return redlock.new {
-        nodes = nodes, lease = o.lease, max_lease = o.max_lease, timeout = o.timeout,
-        connect_timeout = o.connect_timeout, fallback = o.fallback, patience = o.patience,
-        max_hold = o.max_hold, restart_guard = self.guarded,
-        handover = o.handover, lock_delay = o.lock_delay,
-        drift_factor = index == 0 and self.other_drift or nil,
+        nodes = nodes, lease = o.lease, max_lease = other.max_lease or o.max_lease,
+        timeout = o.timeout, connect_timeout = o.connect_timeout, fallback = o.fallback,
+        patience = o.patience, max_hold = o.max_hold, handover = o.handover,
+        restart_guard = self.guarded and not other.unguarded,
+        lock_delay = o.lock_delay, drift_factor = other.drift_factor,
         label = index % 3 > 0 and "process " .. index,
     }
 end

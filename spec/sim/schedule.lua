@@ -192,7 +192,7 @@ function _M.run(seed, opts)
         seed = seed, timer = {}, timers = 0, waiting = {}, attempts = {}, held = {},
         promised = {}, processes = {}, tasks = {}, servers = {},
         open_tasks = 0, messages = 0, pauses = 0,
-        events = opts.log and {} or nil, checks = {}, broken = {}, faults = {},
+        events = opts.log and {} or nil, checks = {}, broken = {}, faults = {}, other = {},
         count = { grants = 0, announced = 0, passed = 0, calls = 0, faults = 0 },
     }
     self.n = opts.n or self:pick { 1, 2, 3, 3, 3, 3, 3, 3, 4, 5, 5, 5, 7 }

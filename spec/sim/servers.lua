@@ -92,6 +92,7 @@ function _M.new(self, i)
     server.on_unsupported = function(_, text) self:violated("crash", text) end
     server.secret = self.prefix and self.prefix.secret
     server.lost_at = -1              -- when it forgot something
+    server.shown = {}                -- to processes: whether it had a marker
     server.on_write, server.before_script, server.on_script = on_write, before_script, on_script
     self:log(server.lane, "up", "starts")
     return server
@@ -110,6 +111,23 @@ end
 function Sim.set_server(_, server, state, cost)
     server.state, server.cost = state or server.state, cost or server.cost
     C.sim_server(server.index, server.state, server.cost)
+end
+
+--- Steps its clock. What all others have of a hold lasts as long as before.
+function Sim:step_server(server, ms)
+    server.offset, server.stepped_at = server.offset + ms * MS, now()
+    self.stepped_us = (self.stepped_us or 0) + math.max(0, -ms) * MS
+    self.several_clocks = self.several_clocks or (self.stepped or server) ~= server
+    self.stepped = server
+    for _, hold in ipairs(self.held) do
+        hold.outlives = true
+        for _, other in ipairs(self.servers) do
+            local entry = other:look(hold.name)
+            hold.outlives = hold.outlives and (other == server
+                or entry ~= nil and entry.value == hold.value)
+        end
+    end
+    self:log(server.lane, "clock", "its clock is stepped by " .. ms .. " ms")
 end
 
 --- Its process dies, and comes back later with what `keep` has; nil: what it had.
@@ -191,6 +209,9 @@ local function may_repeat(self, server, argv)
     end
 end
 
+-- Each process reads it in its handshake: whether there was one.
+local MARKER = "redlock:{server}:marker"
+
 local FORBIDDEN = "NOPERM this user has no permissions to access one of the keys"
 
 -- Executes what a process sent; some scripts may not be for its user.
@@ -213,6 +234,9 @@ function _M.on_command(self)
         known[-number] = argv
     end
     local server = self.servers[step.server + 1]
+    if argv[2] == MARKER and not self.twin then
+        server.shown[step.process] = server.db[MARKER] ~= nil
+    end
     local refused = argv[1] == "SUBSCRIBE" and not self.config.subscribes
     execute(self, server, argv, refused and 1 or #argv)      -- of one word: an error
     if self.repeats and argv[1] == "EVALSHA" and REPEATED[roles[argv[2]]]
@@ -285,6 +309,7 @@ local function know_scripts()
     end
     roles[sha1.hex(require("redlock.kinds.plain_lock").extend_many)] = "extend_many"
     roles[sha1.hex(script_text.own "marker.set")] = "mark"
+    roles[script_text.own "marker.set"] = "mark"       -- it is sent as a text
     roles[sha1.hex(script_text.own "fenced.tell")] = "tell"
 end
 

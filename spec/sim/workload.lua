@@ -437,10 +437,12 @@ function _M.run(sim, t)
     for _, name in ipairs(sim.names) do
         while true do
             local lock = some_lock(sim, t.process.client, name)
-            local ok, hold = take(sim, t, lock, nil, some_lease(sim))
+            local ok, hold, err = take(sim, t, lock, nil, some_lease(sim))
             if ok then
                 use(sim, t, lock, hold)
                 break
+            elseif sim.broken.configuration and err.code == "config" then
+                break            -- it is refused as long as options differ
             end
             sim:sleep(50 * MS)
         end

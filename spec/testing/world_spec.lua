@@ -258,6 +258,11 @@ describe("a world", function()
         assert.is_true(new:init())
         assert.is_true(new:getLock("job"):tryLock())
         assert.equal("guarded", err.nodes[1].code)
+        for i = 1, 3 do
+            world:call(i, "DEL", "redlock:{server}:marker")
+        end
+        _, err = world:client():init()           -- which sees who has a lock
+        assert.matches("1 connection of 1 host uses these servers", err.message)
     end)
 
     it("ends with the next one", function()

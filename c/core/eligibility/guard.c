@@ -454,7 +454,7 @@ int guard_answered(struct core *core, int i, const struct request *request, int6
         if ((k == i || first) && core->nodes[k].state == NODE_READY)
             guard_visit(core, k, now_ms);
     }
-    return 1;
+    return core->marker || nd->state != NODE_READY || is_fit(core, i);
 }
 
 void guard_demoted(struct core *core, int i, int64_t now_ms)

@@ -121,7 +121,8 @@ command("CLIENT", 2, 4, function(self, argv, _, conn)
     local lines = {}
     for open, name in pairs(self.names) do
         if self.reply(open, "") then
-            lines[#lines + 1] = format("addr=127.0.0.1:%d name=%s ", tonumber(open), name)
+            local id = tonumber(open)
+            lines[#lines + 1] = format("id=%d addr=127.0.0.1:%d fd=8 name=%s age=0", id, id, name)
         else
             self.names[open] = nil
         end
