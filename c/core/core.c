@@ -136,6 +136,11 @@ void core_lost(struct core *core, int i, int code, const char *text, int64_t now
     int news = was_ready || nd->lost != code;
     if (nd->state == NODE_DOWN)
         return;
+    /* While a majority is away, holders come back in time to renew. */
+    uint32_t others = NODES_WHERE(core, k, k != i && core->nodes[k].state == NODE_READY);
+    int urgent = core->held && !state_majority(core, others) &&
+                 core->lease_ms < 8 * NODE_BACKOFF_MAX_MS;
+    nd->backoff_ms = urgent ? core->lease_ms / 8 : NODE_BACKOFF_MAX_MS;
     node_down(nd, code, text, now_ms, state_random(core));
     nd->lost = code;
     core->auth_failures += code == RL_AUTH;

@@ -18,6 +18,7 @@ int node_init(struct node *nd, const struct node_config *config,
     nd->code = RL_REFUSED;
     snprintf(nd->text, sizeof(nd->text), "not connected yet");
     nd->queue_cap = 64;
+    nd->backoff_ms = NODE_BACKOFF_MAX_MS;
     nd->queue = malloc(nd->queue_cap * sizeof(*nd->queue));
     if (!nd->queue || wire_init(&nd->wire) < 0) {
         node_free(nd);
@@ -207,8 +208,8 @@ void node_down(struct node *nd, int code, const char *text, int64_t now_ms,
     }
     int doublings = nd->failures < 10 ? nd->failures : 10;
     int64_t wait_ms = (int64_t)NODE_BACKOFF_MIN_MS << doublings;
-    if (wait_ms > NODE_BACKOFF_MAX_MS)
-        wait_ms = NODE_BACKOFF_MAX_MS;
+    if (wait_ms > nd->backoff_ms)
+        wait_ms = nd->backoff_ms;
     nd->failures++;
     nd->retry_ms = now_ms + wait_ms / 2 + (int64_t)(random % (uint64_t)(wait_ms + 1));
 }

@@ -15,7 +15,7 @@
 enum {
     NODE_QUEUE_MAX = 1 << 17,     /* unanswered requests of one connection */
     NODE_BACKOFF_MIN_MS = 20,     /* before the second attempt to connect ... */
-    NODE_BACKOFF_MAX_MS = 1000,   /* ... doubled for each further one up to this */
+    NODE_BACKOFF_MAX_MS = 1000,   /* ... doubled for each further one up to this, or less */
     NODE_STABLE_MS = 1000,        /* a connection that broke sooner counts as a failure */
     MARKING_ARGS = 6,             /* of the script that sets the marker */
     NODE_LOOK_MS = 1000,          /* between questions for the server's time and life */
@@ -125,6 +125,7 @@ struct node {
     int64_t share_ms;             /* CONNECTING: when to try the next address */
     int silent;                   /* given up without an answer, and not heard since */
     int failures;                 /* in a row, without a stable connection between */
+    int64_t backoff_ms;           /* the longest wait between two attempts, +- half */
     int64_t retry_ms;             /* DOWN: the earliest next attempt */
     int64_t deadline_ms;          /* CONNECTING, HANDSHAKE: when to give up */
     int64_t ready_ms;             /* READY: since */

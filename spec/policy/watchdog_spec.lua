@@ -145,6 +145,29 @@ describe("the watchdog", function()
         end)
     end)
 
+    it("is in time when all servers return in the last third of a lease", function()
+        for seed = 1, 20 do
+            local world = require("redlock.testing").new { seed = seed }
+            local lock = world:client({ lease = 1 }):getLock "job"
+            assert(lock:tryLock(5))
+            world:advance(2 + seed / 60)
+            local before = lock:remaining()
+            repeat
+                world:advance(0.005)
+            until lock:remaining() > before
+            for i = 1, 3 do
+                world:kill(i)
+            end
+            world:advance(lock:remaining() - 0.3)
+            for i = 1, 3 do
+                world:start(i)
+            end
+            world:advance(1)
+            assert.is_true(lock:isValid(), "seed " .. seed)
+            world:close()
+        end
+    end)
+
     it("heals servers that were restarted empty, one after the other [20]", function()
         local cluster = support.cluster(3)
         local client = support.warm_client(cluster, { lease = 2 })

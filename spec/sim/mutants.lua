@@ -161,6 +161,14 @@ return {
         to = "(void)wait_ms, lease->renew_ms = now_ms;", by = { "requests are bounded" },
         faults = { "errors", "errors", "errors" } },
 
+    { name = "holders come back as late as others", file = "c/core/core.c",
+        unit = "watchdog.holders_come_back",
+        from = "nd->backoff_ms = urgent ? core", to = "nd->backoff_ms = 0 && urgent ? core" },
+
+    { name = "holders hurry beside a majority", file = "c/core/core.c",
+        unit = "watchdog.holders_beside_a_majority",
+        from = "core->held && !state_majority(core, others) &&", to = "core->held && others &&" },
+
     { name = "renewed at once after success", file = "c/core/leases/watchdog.c",
         from = "lease->renew_ms = from_ms + lease->keep_ms / RENEW_AFTER;",
         to = "lease->renew_ms = from_ms + 1;",

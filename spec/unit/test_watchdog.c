@@ -432,7 +432,42 @@ static void taken_by_whom_a_majority_names(void)
     taken_by(":0\r\n", 0);
 }
 
-SUITE(watchdog, T(renews_after_a_third), T(counts_from_the_start_of_its_round),
+static void holders_come_back_in_time(void)
+{
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct sim *s = sim_up(3);
+        s->core.random = seed * 0x9E3779B97F4A7C15ULL;
+        s->core.lease_ms = 1000;
+        rl_lease *lease = sim_keep(s, "k", 1000);
+        for (int i = 0; i < 3; i++) {
+            s->server[i].refuses = 1;
+            sim_cut(s, i);
+        }
+        sim_advance(s, 690);
+        for (int i = 0; i < 3; i++)
+            s->server[i].refuses = 0;
+        sim_advance(s, 295);
+        CHECK(lease->deadline_ms > s->now_ms + 500);
+        sim_let_go(s, lease);
+        sim_finish(s);
+    }
+}
+
+SIM_TEST(holders_beside_a_majority_do_not_hurry, sim_up(3))
+{
+    s->core.lease_ms = 1000;
+    rl_lease *lease = sim_keep(s, "k", 1000);
+    s->server[0].refuses = 1;
+    sim_cut(s, 0);
+    sim_advance(s, 5000);
+    int64_t failed = s->core.nodes[0].stats.disconnects;
+    sim_advance(s, 20000);
+    CHECK(s->core.nodes[0].stats.disconnects - failed <= 30);
+    sim_let_go(s, lease);
+}
+
+SUITE(watchdog, T(renews_after_a_third), T(holders_come_back_in_time),
+      T(holders_beside_a_majority_do_not_hurry), T(counts_from_the_start_of_its_round),
       T(what_was_slow_is_renewed_soon), T(an_extended_lease_is_renewed_as_any),
       T(renewals_go_together), T(a_failing_minority_loses_nothing),
       T(silence_for_a_while_loses_nothing), T(slow_answers_confirm_too),
