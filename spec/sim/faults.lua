@@ -35,6 +35,18 @@ local function some_process(sim)
     return sim:pick(sim.processes)
 end
 
+local ROUNDS = { "acquire", "confirm", "extend", "import" }
+
+--- Calls fn(attempt, server) when a server has executed the first request of such a round.
+local function trap(sim, role, fn)
+    sim.trap = sim:bound(function(_, server, what, attempt)
+        if what == role and attempt and not attempt.process.dead then
+            sim.trap = nil
+            fn(attempt, server)
+        end
+    end)
+end
+
 local OUT_OF_RANGE = { "60000000000000", "99999999999998", "100000000000000",
     "9223372036854775807", "1e+14", "-1", "" }
 
@@ -231,13 +243,8 @@ _M.list = {
 
     -- A client stops between the two rounds of an attempt, for a while or for ever.
     { name = "stopped between rounds", often = 15, times = { 1, 3 }, strike = function(sim)
-        local role = sim:pick { "acquire", "confirm", "extend", "import" }
-        local for_ever = sim:chance(30)
-        sim.trap = sim:bound(function(_, _, what, attempt)
-            if what ~= role or not attempt or attempt.process.dead then
-                return
-            end
-            sim.trap = nil
+        local role, for_ever = sim:pick(ROUNDS), sim:chance(30)
+        trap(sim, role, function(attempt)
             local p = attempt.process
             p.stays_stopped = p.stays_stopped or for_ever and #sim.processes > 1
             sim:stop_process(p, p.stays_stopped and 1e12 or some_us(sim))
@@ -246,12 +253,8 @@ _M.list = {
 
     -- A server has executed the first request of a round, and the others get none.
     { name = "cut off within a round", often = 15, times = { 1, 3 }, strike = function(sim)
-        local role, us = sim:pick { "acquire", "confirm", "extend", "import" }, some_us(sim)
-        sim.trap = function(_, first, what, attempt)
-            if what ~= role or not attempt or attempt.process.dead then
-                return
-            end
-            sim.trap = nil
+        local role, us = sim:pick(ROUNDS), some_us(sim)
+        trap(sim, role, function(attempt, first)
             local p, till = attempt.process.index, sim.now() + us
             for _, server in ipairs(sim.servers) do
                 if server ~= first then
@@ -259,7 +262,7 @@ _M.list = {
                     C.sim_cut(p, server.index, 1, 0, 0)
                 end
             end
-        end
+        end)
     end },
 
     -- What was executed is executed again, later, and nobody gets the answer.

@@ -12,7 +12,6 @@
 --           c/node, and takes more luck than schedules have
 --   spec    a spec file and a part of the names of its tests, which must notice it instead: it is
 --           about a script, and takes more luck than schedules have
---   equivalent  true: nothing can be noticed; the entry says why, and is not run
 
 return {
     -- ---- counting ----
@@ -215,12 +214,10 @@ return {
         prefix = "a straggler",
         by = { "nothing is left" } },
 
-    -- Equivalent here: the Lua library has released an attempt before it drops it.
-    -- spec/unit/test_core.c (dropping_an_attempt_cancels_it) has the core alone.
     { name = "a cancelled attempt is not released", file = "c/core/leases/holder.c",
         from = "if (lease->state == LEASE_ACQUIRING && !lease_void(lease))\n        "
             .. "release_end(lease, now_ms);\n    else if",
-        to = "if", equivalent = true },
+        to = "if", unit = "core.dropping_an_attempt" },
 
     { name = "a release is sure without a majority", file = "c/core/base/quorum.c",
         from = "if (!quorum_answered(t) || t->foreign + t->pending >= q)\n"
@@ -398,16 +395,6 @@ return {
         by = { "who forgot does not vote", "one holder",
             "a base is taught after the quarantine" } },
 
-    { name = "nobody tells init of what they hold", file = "c/core/eligibility/guard.c",
-        prefix = "init after a loss", by = { "who forgot does not vote" },
-        { "return was_new && !core->knows ?", "return was_new ?" },
-        { "g->fields.state == MARKER_NEW && core->knows &&", "0 &&" },
-        { "    if (!core->marker || !sign)\n", "    if (1)\n" } },
-
-    { name = "who may not write has no name", file = "c/core/eligibility/guard.c",
-        prefix = "init after a loss", by = { "who forgot does not vote" },
-        from = "    if (!core->marker || !sign)\n", to = "    if (1)\n" },
-
     { name = "one stepped clock ends what all have", file = "c/core/eligibility/suspect.c",
         faults = { "server clock steps" }, by = { "lost only by time" },
         from = "quorum_nth_ms(back, core->n, quorum_size(core->n))",
@@ -417,10 +404,6 @@ return {
         prefix = "late client after a step", by = { "a step is told" },
         from = "if (g->step == STEP_COUNTS && known", to =
             "if (0 && g->step == STEP_COUNTS && known" },
-
-    { name = "holders are not asked after a step", file = "c/core/core.c",
-        prefix = "late client after a step", by = { "a step is told" },
-        from = "if (lost_ms >= 0)", to = "if (lost_ms > 0)" },
 
     { name = "another's longer quarantine is as short as ours", file =
         "c/core/eligibility/guard.c", guarded = true, faults = { "another max_lease", "FLUSHALL",
@@ -561,7 +544,7 @@ return {
         from = " && g->inc_ms <= seen_ms;", to = ";\n        (void)seen_ms;" },
 
     { name = "a vote names nobody", file = "c/core/leases/acquire.c",
-        unit = "quarantine.a_vote_names",
+        prefix = "init after a loss", by = { "who forgot does not vote" },
         from = "if (vote->vote == RL_VOTE_YES && !objection)", to = "if (0)" },
 
     { name = "a vote that does not count names us", file = "c/core/leases/acquire.c",
@@ -649,7 +632,7 @@ return {
         to = "g->begun ? g->fields.state : MARKER_LOST" },
 
     { name = "only kept holds ask after a step", file = "c/core/leases/watchdog.c",
-        unit = "steps.holds_ask",
+        prefix = "late client after a step", by = { "a step is told" },
         from = "lease->asks = lease->primitive.extend >= 0 && !lease->lost;",
         to = "lease->asks = 0;" },
 
@@ -911,10 +894,6 @@ return {
         guarded = true, from = "text, observed, now)",
         to = "text, observed, same and tonumber(at) or now)",
         by = { "a quarantine is no older than it says" } },
-
-    { name = "a base is what one server gave out", file = "c/core/rounds/teach.c", guarded = true,
-        fenced = 100, from = "told < n - quorum_size(n) + 1;", to = "told < 1;",
-        by = { "a base is what others gave out" } },
 
     { name = "the clocks decide where servers are silent", file = "c/core/rounds/teach.c",
         guarded = true, fenced = 100, from = "if (lacking < quorum_size(n) && ", to = "if (0 && ",

@@ -146,15 +146,13 @@ local function noticed(mutant, dir)
     return true, name
 end
 
---- With the remembered seed, if there is one; else with the first that catches it.
+--- With the remembered seed, or 1; else with the first that catches it.
 local function catch(mutant, dir, remembered)
-    if remembered then
-        local seed, name = run(mutant, dir, remembered, 1)
-        if seed then
-            return seed, ("%s, seed %d"):format(name, seed)
-        end
+    local seed, name = run(mutant, dir, remembered or 1, 1)
+    if seed then
+        return seed, ("%s, seed %d"):format(name, seed)
     end
-    local seed, name = run(mutant, dir, 1, mutant.budget or BUDGET)
+    seed, name = run(mutant, dir, 1, mutant.budget or BUDGET)
     if seed then
         return seed, ("%s, a NEW seed: %d"):format(name, seed)
     end
@@ -177,9 +175,9 @@ end
 
 --- Those of all mutants that there are, in their order.
 local function write_caught(mutants, caught)
-    local lines = { "# The seed that catches each mutant; `make mutants` writes this file.\n" }
+    local lines = { "# Seeds that catch mutants, other than 1; `make mutants` writes this file.\n" }
     for _, mutant in ipairs(mutants) do
-        if caught[mutant.name] then
+        if (caught[mutant.name] or 1) ~= 1 then
             lines[#lines + 1] = ("%d %s\n"):format(caught[mutant.name], mutant.name)
         end
     end
@@ -221,8 +219,7 @@ local only, record = os.getenv "ONLY", os.getenv "RECORD"
 local part, parts = (os.getenv "SIM_PART" or "0 1"):match "(%d+) (%d+)"
 
 local function chosen(k, mutant)
-    return (not only or mutant.name:find(only, 1, true)) and not mutant.equivalent
-        and k % tonumber(parts) == tonumber(part)
+    return (not only or mutant.name:find(only, 1, true)) and k % tonumber(parts) == tonumber(part)
 end
 
 local function count_all()

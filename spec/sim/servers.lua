@@ -261,63 +261,40 @@ end
 
 -- ---- loading ---------------------------------------------------------------------
 
--- The members of the family.
-local function family()
-    local rw = require "redlock.kinds.read_write_lock"
-    return { rw.reading, rw.writing, require("redlock.kinds.multi_lock").primitive,
-        require("redlock.kinds.semaphore").permit, require "redlock.kinds.fair_lock",
-        require("redlock.kinds.latch").primitive }
-end
-
--- What a script is for, unless another one of the same text is known for something.
+-- What a script is for, alone and behind the marker's check, unless another one of the same text is
+-- known for something.
 local function know(script, role)
-    local sha = require("redlock.testing.sha1").hex(script)
-    roles[sha] = roles[sha] or role
-end
-
-local function know_family()
-    local restart_guard = require "redlock.servers.restart_guard"
-    for _, prim in ipairs(family()) do
-        for _, role in ipairs { "acquire", "extend", "release", "import", "settle", "arrive",
-            "heal", "stand" } do
-            local script = prim[role .. "_script"]
-            if script then
-                know(script, role)
-                know(restart_guard.wrap(script), role)
-            end
-        end
+    local hex = require("redlock.testing.sha1").hex
+    for _, text in ipairs { script, require("redlock.servers.restart_guard").wrap(script) } do
+        local sha = hex(text)
+        roles[sha] = roles[sha] or role
     end
 end
 
---- Learns what each script is for.
 local function know_scripts()
-    local sha1 = require "redlock.testing.sha1"
-    local restart_guard = require "redlock.servers.restart_guard"
-    local script_text = require "redlock.runtime.script_text"
-    local prims = { require "redlock.kinds.plain_lock", require "redlock.kinds.fenced_lock",
-        require "redlock.kinds.fenced_write_lock" }
-    for _, prim in ipairs(prims) do
+    local own = require("redlock.runtime.script_text").own
+    local plain, rw = require "redlock.kinds.plain_lock", require "redlock.kinds.read_write_lock"
+    for _, prim in ipairs { plain, require "redlock.kinds.fenced_lock",
+        require "redlock.kinds.fenced_write_lock", rw.reading, rw.writing,
+        require("redlock.kinds.multi_lock").primitive, require("redlock.kinds.semaphore").permit,
+        require "redlock.kinds.fair_lock", require("redlock.kinds.latch").primitive } do
         for _, role in ipairs { "acquire", "confirm", "extend", "heal", "release", "import",
-            "seed" } do
-            local script = prim[role .. "_script"]
-            if script then
-                roles[sha1.hex(script)] = role
+            "settle", "arrive", "stand" } do
+            if prim[role .. "_script"] then
+                know(prim[role .. "_script"], role)
             end
         end
-        roles[sha1.hex(restart_guard.wrap(prim.acquire_script))] = "acquire"
-        roles[sha1.hex(restart_guard.wrap(prim.import_script))] = "import"
     end
-    roles[sha1.hex(require("redlock.kinds.plain_lock").extend_many)] = "extend_many"
-    roles[sha1.hex(script_text.own "marker.set")] = "mark"
-    roles[script_text.own "marker.set"] = "mark"       -- it is sent as a text
-    roles[sha1.hex(script_text.own "fenced.tell")] = "tell"
+    know(plain.extend_many, "extend_many")
+    know(own "fenced.tell", "tell")
+    know(own "marker.set", "mark")
+    roles[own "marker.set"] = "mark"         -- it is sent as a text
 end
 
 function _M.load()
     step = C.sim_record()
     words = step.argv
     know_scripts()
-    know_family()
 end
 
 return _M
