@@ -15,6 +15,7 @@ local AT_ONCE = 256
 local MAX_LEASE = 10
 local SERVERS = 3
 local FLOORS, MARKER = "redlock:{server}:floor", "redlock:{server}:marker"
+local OTHERS = { "marker", "base", "most" }      -- beside the floors
 
 local function number(server, section, field)
     return tonumber(server:call("INFO", section):match(field .. ":(%d+)"))
@@ -58,7 +59,8 @@ function _M.counters(server)
 end
 
 function _M.floors(server)
-    return server:call("HLEN", FLOORS) - 1, server:call("MEMORY", "USAGE", FLOORS, "SAMPLES", 0)
+    return server:call("HLEN", FLOORS) - #OTHERS,
+        server:call("MEMORY", "USAGE", FLOORS, "SAMPLES", 0)
 end
 
 -- Locks n names once. Returns rows, one for each server: counters (on a slow machine the first
