@@ -6,9 +6,7 @@
 -- luv, cqueues: in that loop, in as many coroutines as there are cycles at once.
 -- waves: as many futures of tryLock, wait for all, then of unlock, wait for all; slide: a window
 -- of as many futures, each followed by another.
--- held: beside HELD other locks that are held, whose lease is long and not renewed; expiring: that
--- in luv, where each cycle also acquires a lock that runs out soon, with callbacks for every loss
--- and every event.
+-- held: beside HELD other locks that are held, whose lease is long and not renewed.
 --
 -- Reads from stdin the lines that floor.c reads, and answers as it does: "run CYCLES [IN_FLIGHT]"
 -- -> "p50 p99 cycles_per_s user system", in microseconds; for futures both times are the mean.
@@ -24,20 +22,16 @@ int bench_getrusage(int, struct bench_usage *) __asm__("getrusage");
 
 local C = ffi.C
 local MONOTONIC, LEASE, MOST = 1, 30, 1024
-local MAX_LEASE, LONG, SHORT, AT_ONCE = 86400, 80000, 0.1, 100
+local MAX_LEASE, LONG, AT_ONCE = 86400, 80000, 100
 
 local mode, held = table.remove(arg, 1), tonumber(table.remove(arg, 1))
-local host = mode == "expiring" and "luv" or (mode == "luv" or mode == "cqueues") and mode or nil
+local host = (mode == "luv" or mode == "cqueues") and mode or nil
 local loop = host and require(host)
-local told, happened = 0, 0
 local options = { cluster = "spec", nodes = { unpack(arg) }, timeout = 10,
     host = host and require("redlock.host." .. host) }
-if mode == "held" or mode == "expiring" then
+if mode == "held" then
     options.max_lease, options.restart_guard, options.max_waiting = MAX_LEASE, false, 2 * AT_ONCE
     options.prefix = held .. ":"
-end
-if mode == "expiring" then
-    options.on_event = function() happened = happened + 1 end
 end
 local client = redlock.new(options)
 
@@ -75,10 +69,6 @@ end
 
 -- ---- what it does ----------------------------------------------------------------------
 
-local function tell()
-    told = told + 1
-end
-
 local function hold(number)
     for first = 1, number, AT_ONCE do
         local futures = {}
@@ -88,12 +78,9 @@ local function hold(number)
         end
         redlock.wait_all(futures)
     end
-    for i = 1, mode == "expiring" and number or 0 do
-        assert(client:getLock("held:" .. i, { owner = i }):onLost(tell))
-    end
 end
 
-local locks, number = {}, 0
+local locks = {}
 for i = 1, MOST do
     locks[i] = client:getLock("bench:many:" .. i)
 end
@@ -104,12 +91,6 @@ local function cycle(i)
         or client:getLock "bench:redlock"
     assert(lock:tryLock(0, mode ~= "kept" and LEASE or nil))
     assert(lock:unlock())
-    if mode == "expiring" then
-        number = number + 1
-        local short = client:getLock("expiring:" .. number, { owner = number })
-        assert(short:tryLock(10, SHORT))
-        short:onLost(tell)
-    end
 end
 
 local function now_us()
@@ -215,8 +196,5 @@ for line in io.lines() do
         error("cannot do: " .. line)
     end
     io.write(("%.2f %.2f %.1f %.3f %.3f\n"):format(measure(cycles, in_flight)))
-end
-if mode == "expiring" and (told == 0 or happened == 0) then
-    error "nothing ran out, or no callback was called"
 end
 os.exit(0)                   -- what is left to the servers ends with them

@@ -169,32 +169,24 @@ end
 
 -- ---- beside what is held ---------------------------------------------------------
 
---- What a cycle costs while much is held, that does not run out or does, beside the same while
--- nothing is: on servers of their own, as the floor's cycle costs more there, too.
+--- What a cycle costs while much is held, beside the same while nothing is: on servers of their
+-- own, as the floor's cycle costs more there, too.
 local function held(n, many)
-    for _, row in ipairs { { "held", "lock + unlock" }, { "expiring", "leases that run out" } } do
-        local mode, what = unpack(row)
-        local empty, full = support.cluster(n, { new = true }), support.cluster(n, { new = true })
-        local workers = { floor(empty, "script"), ours(empty, mode, 0), floor(full, "script"),
-            ours(full, mode, many) }
-        local batches = batches_of(workers)
-        print_batches(n, "floor, script", batches[1])
-        print_batches(n, what, batches[2], batches[1])
-        print_batches(n, "floor, script +", batches[3])
-        print_batches(n, what .. " +", batches[4], batches[3])
-        local growth, alone = {}, turns.ratios(batches[2], batches[1], "p50")
-        for i, beside in ipairs(turns.ratios(batches[4], batches[3], "p50")) do
-            growth[i] = beside / alone[i]
-        end
-        print(("    %s, growth of its ratio to the floor beside %d held: %s"):format(what, many,
-            turns.spread(growth)))
-        if mode == "held" then
-            goal(("beside %d held, growth of ours / floor"):format(many), growth, "<= 1.05",
-                list_of(batches[3], "p50"))
-        end
-        empty:stop()
-        full:stop()
+    local empty, full = support.cluster(n, { new = true }), support.cluster(n, { new = true })
+    local batches = batches_of { floor(empty, "script"), ours(empty, "held", 0),
+        floor(full, "script"), ours(full, "held", many) }
+    print_batches(n, "floor, script", batches[1])
+    print_batches(n, "lock + unlock", batches[2], batches[1])
+    print_batches(n, "floor, script +", batches[3])
+    print_batches(n, "lock + unlock +", batches[4], batches[3])
+    local growth, alone = {}, turns.ratios(batches[2], batches[1], "p50")
+    for i, beside in ipairs(turns.ratios(batches[4], batches[3], "p50")) do
+        growth[i] = beside / alone[i]
     end
+    goal(("beside %d held, growth of ours / floor"):format(many), growth, "<= 1.05",
+        list_of(batches[3], "p50"))
+    empty:stop()
+    full:stop()
 end
 
 local function much_is_held()

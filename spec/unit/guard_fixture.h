@@ -11,16 +11,6 @@
 
 enum { MAX_LEASE_MS = 5000, GUARD_MS = 5000 + 50 + 1000, CUT_MS = 2 };
 
-static inline int try(struct sim *s, const char *key)
-{
-    struct hold h = sim_acquire(s, key, 1000, 1000);
-    sim_wait(s, h.round, 2000);
-    int outcome = h.round->outcome;
-    sim_drop(s, &h);
-    sim_run(s);
-    return outcome;
-}
-
 /* What node i of three says to an attempt that needs its vote: RL_OK, or an rl_code. */
 static inline int code_of(struct sim *s, int i)
 {

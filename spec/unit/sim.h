@@ -310,6 +310,17 @@ static inline uint32_t all_of(int n)
     return n == 32 ? UINT32_MAX : bit(n) - 1;
 }
 
+/* Takes a lock and drops it. Returns the outcome. */
+static inline int try(struct sim *s, const char *key)
+{
+    struct hold h = sim_acquire(s, key, 1000, 1000);
+    sim_wait(s, h.round, 2000);
+    int outcome = h.round->outcome;
+    sim_drop(s, &h);
+    sim_run(s);
+    return outcome;
+}
+
 /* ---- between sim*.c ---- */
 
 struct redisReply;

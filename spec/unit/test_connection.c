@@ -118,16 +118,6 @@ SIM_TEST(full_queue_delays_the_release, sim_up(3))
     sim_cut(s, 0);                       /* the rest of the queue */
 }
 
-static int try(struct sim *s, const char *key)
-{
-    struct hold h = sim_acquire(s, key, 1000, 1000);
-    sim_wait(s, h.round, 2000);
-    int outcome = h.round->outcome;
-    sim_drop(s, &h);
-    sim_run(s);
-    return outcome;
-}
-
 /* ---- bounds ---- */
 
 SIM_TEST(too_much_debt_is_forgone, sim_up(3))

@@ -87,7 +87,6 @@ SIM_TEST(strays_are_mended, sim_up(3))
                       s->server[i].logged > 1, i == 0);
 }
 
-/* The node that is asked first picks, and the others are asked for the same. */
 /* The answer of a server that is late may show a stray, so somebody must read it. */
 SIM_TEST(a_late_grant_keeps_the_client_busy, sim_up(3))
 {
