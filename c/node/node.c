@@ -114,11 +114,6 @@ int node_request(struct node *nd, enum request_kind kind, int n, const char *con
     return 0;
 }
 
-static void script_add(struct script_set *set, int script)
-{
-    set->word[script / 64] |= 1ULL << script % 64;
-}
-
 static int put_load(struct node *nd, int script, int64_t now_ms)
 {
     const char *body = nd->scripts->item[script].body;
@@ -138,7 +133,7 @@ int node_connected(struct node *nd, int64_t now_ms)
 {
     assert(nd->state == NODE_CONNECTING);
     nd->state = NODE_HANDSHAKE;
-    memset(&nd->loaded, 0, sizeof(nd->loaded));
+    memset(nd->loaded, 0, sizeof(nd->loaded));
     nd->timing = nd->looking = 0;
     nd->listing = nd->listing < 0 ? -1 : 0;
     memset(&nd->info, 0, sizeof(nd->info));
@@ -249,8 +244,7 @@ static int node_greeted(struct node *nd, const struct request *r)
         if (r->kind == REQUEST_LOAD && reply->text_len == SHA_LEN) {
             snprintf(nd->evalsha[r->script], EVALSHA_LEN + 1, "$7\r\nEVALSHA\r\n$40\r\n%s\r\n",
                      reply->text);
-            script_add(&nd->sha_known, r->script);
-            script_add(&nd->loaded, r->script);
+            nd->loaded[r->script] = 1;
         }
         return 0;
     }
@@ -362,7 +356,7 @@ void node_refuse(struct node *nd, int code, const char *format, ...)
 
 int node_put_script(struct node *nd, int script, int n, size_t room)
 {
-    int by_sha = script_in(&nd->loaded, script);
+    int by_sha = nd->loaded[script];
     size_t len = nd->scripts->item[script].len;
     if (!buf_reserve(&nd->out, (by_sha ? EVALSHA_LEN : len) + room + 96))
         return -1;
@@ -373,8 +367,7 @@ int node_put_script(struct node *nd, int script, int n, size_t room)
         wire_bulk(&nd->out, "EVAL", 4);
         wire_bulk(&nd->out, nd->scripts->item[script].body, len);
     }
-    if (script_in(&nd->sha_known, script))
-        script_add(&nd->loaded, script);    /* EVAL loads a script as well */
+    nd->loaded[script] = nd->evalsha[script][0] != '\0';    /* EVAL loads a script as well */
     return by_sha;
 }
 
@@ -448,5 +441,5 @@ int node_load(struct node *nd, int script, int64_t now_ms)
 
 void node_unload(struct node *nd, int script)
 {
-    nd->loaded.word[script / 64] &= ~(1ULL << script % 64);
+    nd->loaded[script] = 0;
 }

@@ -38,17 +38,8 @@ struct scripts {
     } item[RL_MAX_SCRIPTS];
 };
 
-struct script_set {
-    uint64_t word[RL_MAX_SCRIPTS / 64];
-};
-
 /* $7 EVALSHA $40 and the sha, with line ends. */
 enum { SHA_AT = 18, SHA_LEN = 40, EVALSHA_LEN = SHA_AT + SHA_LEN + 2 };
-
-static inline int script_in(const struct script_set *set, int script)
-{
-    return set->word[script / 64] >> script % 64 & 1;
-}
 
 struct node_config {
     char *label;                  /* the node's name in messages; may be NULL */
@@ -114,9 +105,9 @@ struct node {
     struct request *queue;        /* ring of queue_cap, a power of two */
     uint32_t queue_cap, queue_head, queue_len;
     struct batch *batch;          /* calls that go together; NULL: there were none yet */
-    struct script_set sha_known;  /* scripts whose sha the server told */
-    struct script_set loaded;     /* scripts that the server has, as far as we know */
-    char evalsha[RL_MAX_SCRIPTS][EVALSHA_LEN + 1];    /* "EVALSHA" and the sha, as sent */
+    uint8_t loaded[RL_MAX_SCRIPTS];    /* 1: the server has it, as far as we know */
+    char evalsha[RL_MAX_SCRIPTS][EVALSHA_LEN + 1];    /* "EVALSHA" and the sha, as sent; "":
+                                     the server has not told the sha */
     int code;                     /* why the node gives no votes: rl_code, with text */
     char text[RL_TEXT_MAX];
     int lost;                     /* set by the core: why the node was lost last, rl_code;

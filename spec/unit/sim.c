@@ -132,7 +132,7 @@ void sim_restart(struct sim *s, int i)
 {
     struct sim_server *sv = &s->server[i];
     sv->keys = 0;
-    memset(&sv->loaded, 0, sizeof(sv->loaded));
+    memset(sv->loaded, 0, sizeof(sv->loaded));
     sv->marker[0] = '\0';
     new_run(s, i);
     sim_cut(s, i);
@@ -406,7 +406,7 @@ void sim_logs_are(struct sim *s, const char *want)
 void sim_flush_scripts(struct sim *s)
 {
     for (int i = 0; i < s->n; i++)
-        s->server[i].loaded.word[0] = 0;
+        memset(s->server[i].loaded, 0, sizeof(s->server[i].loaded));
 }
 
 /* ---- what the user does ---- */

@@ -99,7 +99,7 @@ struct sim_server {
     int wants;                    /* the core has something to write */
     struct sim_stream live, ghost;
     struct buf out;               /* answers on their way */
-    struct script_set loaded;
+    uint8_t loaded[RL_MAX_SCRIPTS];
     struct sim_key key[SIM_KEYS];
     int keys;
     int64_t counter;              /* of grants, one for all names */

@@ -325,14 +325,14 @@ static void execute_call(struct sim *s, int i, redisReply *command, int by_sha)
     }
     int script = script_number(s, command->element[1], by_sha);
     REQUIRE(script >= 0);
-    int known = !by_sha || script_in(&sv->loaded, script);
+    int known = !by_sha || sv->loaded[script];
     if (script != s->core.tell)
         note_call(sv, script, by_sha, known);
     if (!known) {
         sim_reply(sv, "-NOSCRIPT No matching script. Please use EVAL.\r\n");
         return;
     }
-    sv->loaded.word[script / 64] |= 1ULL << script % 64;
+    sv->loaded[script] = 1;
     redisReply **words = command->element + 3;     /* key, value, lease */
     if (script == SIM_ACQUIRE && s->core.marker && !sim_passes(sv, command))
         return;
@@ -406,7 +406,7 @@ static void execute_command(struct sim *s, int i, redisReply *command)
         char sha[41];
         int script = script_number(s, command->element[2], 0);
         REQUIRE(script >= 0);
-        sv->loaded.word[script / 64] |= 1ULL << script % 64;
+        sv->loaded[script] = 1;
         sha_of(script, sha);
         sim_reply(sv, "$40\r\n%s\r\n", sha);
     } else {

@@ -211,7 +211,7 @@ static void forgot_the_script(int released)
     rl_lease *lease = sim_hold(s, "k", 3000);
     rl_round *release = NULL;
     s->server[2].keys = 0;
-    s->server[2].loaded.word[0] &= ~bit(SIM_EXTEND);
+    s->server[2].loaded[SIM_EXTEND] = 0;
     sim_clear_logs(s);
     rl_round *round = holder_extend(lease, 5000, s->now_ms);
     for (int i = 0; i < 3; i++)

@@ -341,7 +341,7 @@ SIM_TEST(nothing_is_owed_to_who_was_not_asked, sim_up(3))
  * behind that the acquire comes in full. The refusal is older than the grant. */
 SIM_TEST(extension_refused_before_the_grant, sim_up(3))
 {
-    s->server[2].loaded.word[0] &= ~1ULL << SIM_ACQUIRE;
+    s->server[2].loaded[SIM_ACQUIRE] = 0;
     s->server[2].holds = 1;
     struct hold h = sim_acquire(s, "k", 9000, 1000);
     rl_round *extend = holder_extend(h.lease, 9000, s->now_ms);

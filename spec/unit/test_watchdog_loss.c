@@ -325,16 +325,16 @@ SIM_TEST(heals_where_the_script_is_gone, sim_up(3))
     s->server[0].keys = 0;
     sim_begin_renewal(s, lease);
     sim_pass(s, 0);
-    s->server[0].loaded.word[0] = 0;
+    memset(s->server[0].loaded, 0, SIM_SCRIPTS);
     sim_run(s);
     CHECK_STR(s->server[0].log, "E?a");
     CHECK_INT(sim_mine(s, "k", lease), all_of(3));
     /* The same, but released before the NOSCRIPT is read: not sent again. */
     s->server[0].keys = 0;
-    s->server[0].loaded.word[0] = bit(SIM_SCRIPTS) - 1;
+    memset(s->server[0].loaded, 1, SIM_SCRIPTS);
     sim_begin_renewal(s, lease);
     sim_pass(s, 0);
-    s->server[0].loaded.word[0] = 0;
+    memset(s->server[0].loaded, 0, SIM_SCRIPTS);
     sim_pass(s, 1);
     sim_pass(s, 2);
     rl_round *release = holder_release(lease, s->now_ms);
