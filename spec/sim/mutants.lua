@@ -864,8 +864,8 @@ return {
         unit = "cluster.", to = "",
         from = "        qsort(address, (size_t)n, sizeof(address[0]), by_text);\n" },
 
-    { name = "a name is a hash", file = "c/core/base/cluster.c", unit = "cluster.",
-        from = "strspn(text, NAME) == len && !hash;", to = "strspn(text, NAME) == len;" },
+    { name = "a marker need not be as it is written", file = "c/core/base/marker.c",
+        unit = "marker.", from = "return !strcmp(again, text);", to = "return 1;" },
 
     { name = "what counts does not compare the memory", file =
         "lua/redlock/scripts/fenced/counted.lua", guarded = true, fenced = 100,

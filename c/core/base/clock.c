@@ -1,15 +1,5 @@
 #include "core/base/clock.h"
 
-static int64_t max(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-static int64_t min(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static int64_t drift(int64_t elapsed_ms, int32_t drift_ppm)
 {
     return elapsed_ms * drift_ppm / 1000000 + 1;
@@ -33,8 +23,8 @@ int64_t clock_sample(struct clock *c, int64_t sent_ms, int64_t now_ms, int64_t s
         if (step_ms && step_ms <= tolerance_ms && step_ms >= -tolerance_ms)
             return 0;        /* the old sample stands: small steps add up, drift absorbs */
         if (!step_ms) {
-            lo_ms = max(lo_ms, was_lo_ms);
-            hi_ms = min(hi_ms, was_hi_ms);
+            lo_ms = lo_ms > was_lo_ms ? lo_ms : was_lo_ms;
+            hi_ms = hi_ms < was_hi_ms ? hi_ms : was_hi_ms;
         }
     }
     c->known = 1;

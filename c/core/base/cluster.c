@@ -4,16 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const NAME = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-                                "0123456789._-";
-
-int cluster_is_name(const char *text)
-{
-    size_t len = strlen(text);
-    int hash = len == CLUSTER_HASH && strspn(text, "0123456789abcdefABCDEF") == len;
-    return len >= 1 && len < RL_CLUSTER_MAX && strspn(text, NAME) == len && !hash;
-}
-
 int cluster_is_hash(const char *text)
 {
     return strlen(text) == CLUSTER_HASH && strspn(text, "0123456789abcdef") == CLUSTER_HASH;

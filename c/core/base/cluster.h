@@ -16,10 +16,6 @@ enum {
     CLUSTER_HASH = 16        /* hex digits of a hash */
 };
 
-/* True: an operator may give this name: 1 to 32 letters, digits and any of "._-", but not
- * 16 hex digits. */
-int cluster_is_name(const char *text);
-
 /* True: the text looks like a hash. */
 int cluster_is_hash(const char *text);
 

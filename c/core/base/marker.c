@@ -5,125 +5,72 @@
 #include <stdio.h>
 #include <string.h>
 
+static const char *const HEX = "0123456789abcdef";
+static const char *const WORD = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                "0123456789._-";
+
 /* ---- reading ---- */
 
-/* The rest of a text; failed: it was not what a reader below expected. */
-struct words {
-    const char *at, *end;
-    int failed;
-};
-
-static void skip(struct words *w, char c)
+/* Reads INC and "v4 ", as the texts of all versions begin. Returns how long that is; 0: this
+ * one does not. */
+static size_t read_version(const char *text, char *inc, int *version)
 {
-    if (w->at < w->end && *w->at == c)
-        w->at++;
-    else
-        w->failed = 1;
+    char again[MARKER_HEX + 8];
+    if (sscanf(text, "%16[0-9a-f] v%3d", inc, version) != 2 || strlen(inc) != MARKER_HEX ||
+        *version < 0)
+        return 0;
+    size_t len = (size_t)snprintf(again, sizeof(again), "%s v%d ", inc, *version);
+    return strncmp(text, again, len) ? 0 : len;
 }
 
-static int is_digit(char c)
+/* Whether a script may have written these words. */
+static int is_valid(const struct marker *m)
 {
-    return c >= '0' && c <= '9';
+    size_t digits = strspn(m->replid, HEX);
+    return memchr("nlsa", m->state, 4) && !m->replid[digits] &&
+           (!digits || digits == MARKER_HEX) && m->db >= 0 && m->db <= INT32_MAX &&
+           m->max_lease_ms > 0 && m->cluster[0] && !m->cluster[strspn(m->cluster, WORD)] &&
+           m->observed_ms >= 0 && m->at_ms >= 0;
 }
 
-static int is_hex(char c)
+/* True: writing the words again gives this text. So sscanf() has passed over no sign, space or
+ * zero that does not belong there. */
+static int is_written_so(const struct marker *m, const char *text)
 {
-    return is_digit(c) || (c >= 'a' && c <= 'f');
-}
-
-static void read_hex(struct words *w, int digits, char *to)
-{
-    for (int k = 0; k < digits && !w->failed; k++) {
-        if (w->at == w->end || !is_hex(*w->at))
-            w->failed = 1;
-        else
-            to[k] = *w->at++;
-    }
-    to[w->failed ? 0 : digits] = '\0';
-}
-
-/* A number as marker_write() prints it: no sign, no leading zeros. */
-static int64_t read_number(struct words *w, int64_t most)
-{
-    const char *first = w->at;
-    int64_t n = 0;
-    while (w->at < w->end && is_digit(*w->at) && n <= most)
-        n = n * 10 + (*w->at++ - '0');
-    if (w->at == first || n > most || (*first == '0' && w->at - first > 1))
-        w->failed = 1;
-    return n;
-}
-
-static void read_cluster(struct words *w, char *to)
-{
-    size_t len = 0;
-    while (w->at < w->end && *w->at != ' ' && len < RL_CLUSTER_MAX - 1)
-        to[len++] = *w->at++;
-    to[len] = '\0';
-    if (strlen(to) != len || (!cluster_is_name(to) && !cluster_is_hash(to)))
-        w->failed = 1;
-}
-
-static void read_replid(struct words *w, char *to)
-{
-    to[0] = '\0';
-    if (w->at < w->end && *w->at == '-')
-        w->at++;
-    else
-        read_hex(w, MARKER_HEX, to);
-}
-
-static void read_state(struct words *w, struct marker *m)
-{
-    m->state = w->at < w->end ? *w->at : '\0';
-    if (m->state && strchr("nlsa", m->state))
-        w->at++;
-    else
-        w->failed = 1;
-}
-
-/* Reads INC and "v4 ", as the texts of all versions begin. -1: this one does not. */
-static int read_version(struct words *w, char *inc)
-{
-    read_hex(w, MARKER_HEX, inc);
-    skip(w, ' ');
-    skip(w, 'v');
-    int64_t version = read_number(w, 999);
-    skip(w, ' ');
-    return w->failed ? -1 : (int)version;
+    char again[MARKER_MAX];
+    marker_write(m, again);
+    size_t len = strlen(again);
+    if (m->state != MARKER_ADMITTED)
+        snprintf(again + len, sizeof(again) - len, " %" PRId64 " %" PRId64, m->observed_ms,
+                 m->at_ms);
+    return !strcmp(again, text);
 }
 
 enum marker_kind marker_parse(const char *text, size_t len, struct marker *out,
                               int *version)
 {
-    struct words w = {text, text + len, 0};
+    char copy[MARKER_MAX];
     memset(out, 0, sizeof(*out));
     *version = -1;
     if (!len)
         return MARKER_NONE;
-    *version = read_version(&w, out->inc);
+    size_t some = len < MARKER_MAX ? len : MARKER_MAX - 1;
+    memcpy(copy, text, some);
+    copy[some] = '\0';
+    size_t at = read_version(copy, out->inc, version);
+    if (!at)
+        *version = -1;
     if (*version != MARKER_VERSION)
-        return *version < 0 ? MARKER_FOREIGN : MARKER_UNKNOWN;
-    read_state(&w, out);
-    skip(&w, ' ');
-    read_replid(&w, out->replid);
-    skip(&w, ' ');
-    out->db = read_number(&w, INT32_MAX);
-    skip(&w, ' ');
-    out->max_lease_ms = read_number(&w, INT64_C(999999999999999));
-    skip(&w, ' ');
-    read_cluster(&w, out->cluster);
-    if (out->state != MARKER_ADMITTED) {
-        skip(&w, ' ');
-        out->observed_ms = read_number(&w, INT64_C(999999999999999));
-        skip(&w, ' ');
-        out->at_ms = read_number(&w, INT64_C(999999999999999));
-    }
-    if (w.failed || w.at != w.end || len > MARKER_TEXT || !out->max_lease_ms) {
-        memset(out, 0, sizeof(*out));
-        return MARKER_FOREIGN;
-    }
-    return MARKER_READ;
+        return at ? MARKER_UNKNOWN : MARKER_FOREIGN;
+    sscanf(copy + at, "%c %16s %10" SCNd64 " %15" SCNd64 " %32s %15" SCNd64 " %15" SCNd64,
+           &out->state, out->replid, &out->db, &out->max_lease_ms, out->cluster,
+           &out->observed_ms, &out->at_ms);
+    if (!strcmp(out->replid, "-"))
+        out->replid[0] = '\0';
+    if (strlen(copy) == len && is_valid(out) && is_written_so(out, copy))
+        return MARKER_READ;
+    memset(out, 0, sizeof(*out));
+    return MARKER_FOREIGN;
 }
 
 /* ---- writing ---- */
@@ -139,12 +86,13 @@ void marker_write(const struct marker *m, char *text)
 void marker_hex(uint64_t n, int digits, char *to)
 {
     for (int k = digits - 1; k >= 0; k--, n >>= 4)
-        to[k] = "0123456789abcdef"[n & 15];
+        to[k] = HEX[n & 15];
     to[digits] = '\0';
 }
 
 void marker_replid(const char *replid, char *to)
 {
-    struct words w = {replid, replid + strlen(replid), 0};
-    read_hex(&w, MARKER_HEX, to);
+    size_t len = strspn(replid, HEX) < MARKER_HEX ? 0 : MARKER_HEX;
+    memcpy(to, replid, len);
+    to[len] = '\0';
 }

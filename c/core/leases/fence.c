@@ -158,12 +158,12 @@ enum verdict fence_judge(struct rl_round *round, int64_t now_ms)
         enum verdict v = quorum_vote(&round->tally);
         int witnessed = v == WON && witnesses >= quorum_with(round->tally.n, round->tally.margin);
         if (v == WON && !witnessed && round->tally.pending) {
-            if (!round->grace_ms) {
+            if (!round->grace_ms)
                 round->grace_ms = now_ms + GRACE_MS;
-                timer_hasten(&round->core->timers, &round->timer, round->grace_ms);
-            }
-            if (now_ms < round->grace_ms)
+            if (now_ms < round->grace_ms) {
+                round_decide_at(round, round->grace_ms);
                 return UNDECIDED;
+            }
         }
         if (v != WON)
             return v;

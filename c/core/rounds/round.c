@@ -164,8 +164,6 @@ int round_no_quorum(const struct rl_round *round)
 static void set_timer(struct rl_round *round)
 {
     int64_t due_ms = round->cap_ms;
-    if (round->grace_ms && !round->token && round->grace_ms < due_ms)
-        due_ms = round->grace_ms;
     if (round->decide_ms && round->decide_ms < due_ms)
         due_ms = round->decide_ms;
     for (int i = 0; i < round->core->n; i++) {
@@ -394,10 +392,10 @@ void round_on_timer(struct rl_round *round, int64_t now_ms)
         if (slot_pending(slot) && (late || round->cap_ms <= now_ms))
             round_miss(round, i, RL_TIMEOUT, now_ms);
     }
-    int due = round->decide_ms && round->decide_ms <= now_ms;
-    round->decide_ms = due ? 0 : round->decide_ms;
-    if (!round->outcome && (round->grace_ms || due))
+    if (!round->outcome && round->decide_ms && round->decide_ms <= now_ms) {
+        round->decide_ms = 0;
         round_decide(round, now_ms);
+    }
     if (!round->outcome)
         set_timer(round);
     round_unref(round);
