@@ -17,7 +17,7 @@
 
 /* A program and the library that it loads must have the same number, which is part of the
  * library's file name. Raise it with every change of code between the cdef markers. */
-#define RL_ABI 24
+#define RL_ABI 25
 
 /* The word for each code, as rl_code_name() returns it and Lua uses it. */
 #define RL_CODE_WORDS(X) \
@@ -278,11 +278,9 @@ typedef struct rl_node_result {
     int32_t code;            /* rl_code when not answered or the vote did not count; RL_OK
                                 and not answered: decided without this node */
     int32_t asked;           /* 1: the node was asked */
-    int32_t ready;           /* 1: the node is connected now */
-    int32_t lost;            /* as in rl_node_info */
-    int32_t data_len;
+    int32_t data_len;        /* 0 while the round is not done */
     int64_t extra;
-    char data[RL_DATA_MAX];
+    const char *data;        /* valid until the round is freed */
 } rl_node_result;
 
 typedef struct rl_node_stats {
@@ -298,16 +296,26 @@ typedef struct rl_node_stats {
     int32_t code;            /* why the node is not ready */
 } rl_node_stats;
 
-/* What is known of a node; much of it the node told at its last connection or rl_check(). */
-typedef struct rl_node_info {
-    rl_node_stats stats;
-    int32_t lost;            /* why the last connection broke or failed; RL_OK: the node
-                                is ready, or was not tried yet */
-    int32_t twin;            /* 1: the same server has voted under another address */
+/* What a server told in INFO at its last connection or rl_check(). */
+typedef struct rl_server_info {
     int32_t known;           /* 1: INFO was read */
     int32_t role;            /* RL_ROLE_* */
     int32_t aof;             /* appendonly is on */
     int32_t rdb;             /* a snapshot was made since the server started */
+    int64_t uptime_s;
+    int64_t maxmemory;       /* bytes; 0: no bound */
+    char run_id[RL_RUN_ID_MAX];     /* "": not told */
+    char version[RL_WORD_MAX];      /* "7.0.15", "valkey 8.0.1" */
+    char policy[RL_WORD_MAX];       /* maxmemory-policy */
+} rl_server_info;
+
+/* What is known of a node. */
+typedef struct rl_node_info {
+    rl_node_stats stats;
+    rl_server_info server;
+    int32_t lost;            /* why the last connection broke or failed; RL_OK: the node
+                                is ready, or was not tried yet */
+    int32_t twin;            /* 1: the same server has voted under another address */
     int32_t guard;           /* rl_guard */
     int32_t unverified;      /* its master_replid is unknown: no permission for INFO */
     int32_t clock;           /* 1: the offset and the round trip are known */
@@ -326,11 +334,6 @@ typedef struct rl_node_info {
     int64_t offset_error_ms; /* by how much offset_ms may be wrong */
     int64_t round_trip_ms;
     int64_t heard_ms;        /* when it last answered anything */
-    int64_t uptime_s;
-    int64_t maxmemory;       /* bytes; 0: no bound */
-    char run_id[RL_RUN_ID_MAX];
-    char version[RL_WORD_MAX];
-    char policy[RL_WORD_MAX];       /* maxmemory-policy */
     char cluster[RL_CLUSTER_MAX];   /* from its marker: a name, or 16 hex digits of a list
                                 of servers; "": unknown */
     char list[9];            /* 8 hex digits of the hash of the servers. Connections are
@@ -385,10 +388,12 @@ double rl_random(rl_client *client);
 int rl_nonce(char *out);
 
 /* Makes a client of n nodes (1..RL_MAX_NODES). Copies its arguments, and reads the files
- * of certificates if a node has TLS; does not connect yet.
+ * of certificates if a node has TLS; does not connect yet. key: NULL; or len bytes that
+ * identify the settings: the client is shared by all in this process who open it with this
+ * key, and give it back with rl_unshare().
  * NULL, with a text in err: out of memory, a bad file, or a build without TLS. */
-rl_client *rl_open(const rl_options *options, const rl_node_options *nodes, int n,
-                   char *err, size_t err_size);
+rl_client *rl_open(const char *key, size_t len, const rl_options *options,
+                   const rl_node_options *nodes, int n, char *err, size_t err_size);
 
 /* Ends all rounds with RL_CLOSED, releases all leases as rl_release() does, and frees the
  * client. Waits for connected and connecting servers to confirm releases, at most 50 ms
@@ -435,8 +440,8 @@ rl_round *rl_extend(rl_lease *lease, int64_t lease_ms);
 rl_round *rl_release(rl_lease *lease, int32_t how);
 
 /* Starts a question, KEYS = keys, ARGV = args, which ends within within_ms. whom: RL_ASK_*,
- * or the number of a node (from 0), which alone is asked, and whose data is kept in full
- * (see rl_round_text()); script RL_CLIENT_LIST asks that node for its CLIENT LIST of
+ * or the number of a node (from 0), which alone is asked, and whose data is kept in full, up
+ * to 1 MiB; script RL_CLIENT_LIST asks that node for its CLIENT LIST of
  * ordinary connections: a list of more than 1 MiB breaks the connection. Outcomes:
  * RL_GRANTED (all have answered or no longer can; with RL_ASK_MAJORITY and RL_ASK_VOTERS: a
  * majority answered, see rl_round_agreed()), RL_NO_QUORUM, RL_NOT_A_LOCK, RL_CLOSED. NULL: as
@@ -470,10 +475,6 @@ int64_t rl_token_limit(rl_client *client);
  * few nodes are connected. */
 int64_t rl_guard_left_ms(rl_client *client);
 
-/* Starts a pause of ms: a round that asks no node and ends with RL_GRANTED. rl_wait()
- * serves the connections meanwhile. NULL: out of memory. */
-rl_round *rl_sleep(rl_client *client, int64_t ms);
-
 /* Subscribes to a channel on all nodes, over extra connections, which a client makes for
  * its first subscription. All calls for one channel share a subscription. NULL: out of
  * memory, closed, or the channel has more than 256 bytes. */
@@ -486,9 +487,11 @@ void rl_unsubscribe(rl_subscription *subscription);
  * came from a majority of the nodes. */
 int64_t rl_subscription_wakes(const rl_subscription *subscription, int32_t opened);
 
-/* Starts a pause like rl_sleep() that also ends once rl_subscription_wakes() exceeds
- * `seen`. NULL: out of memory, or closed. */
-rl_round *rl_pause(rl_subscription *subscription, int64_t seen, int64_t ms);
+/* Starts a pause of ms: a round that asks no node and ends with RL_GRANTED, with a
+ * subscription (or NULL) also once its rl_subscription_wakes() exceed `seen`. rl_wait()
+ * serves the connections meanwhile. NULL: out of memory, or closed. */
+rl_round *rl_sleep(rl_client *client, int64_t ms, rl_subscription *subscription,
+                   int64_t seen);
 
 /* Ends a pause before its time. */
 void rl_round_wake(rl_round *round);
@@ -514,16 +517,11 @@ rl_round *rl_next(rl_client *client, const rl_round *until, int block);
  * are done go to a mailbox. The event loop polls the mailbox's descriptor, and so turns the
  * clients that the mailbox serves. */
 
-/* The client of this process that was opened with this key (any bytes that identify the
- * settings), or a new one. NULL: as rl_open(). */
-rl_client *rl_share(const char *key, size_t len, const rl_options *options,
-                    const rl_node_options *nodes, int n, char *err, size_t err_size);
-
 /* Whether rl_unshare() with close would wait for answers, which a loop had better do itself
  * before: this is the last user, and servers owe answers to requests of the last 50 ms. */
 int rl_unshare_waits(rl_client *client);
 
-/* Gives a shared client back. Its connections stay for the next rl_share(); with close,
+/* Gives a shared client back. Its connections stay for the next rl_open(); with close,
  * the last user closes them (rl_close()). */
 void rl_unshare(rl_client *client, int close);
 
@@ -611,10 +609,6 @@ int rl_round_outcome(const rl_round *round);
 /* The answer of node i (from 0) so far, or why there is none. */
 void rl_round_node(const rl_round *round, int i, rl_node_result *out);
 
-/* Copies the data of node i's answer to text if it has room: for rl_ask() of one node all of it,
- * up to 1 MiB. Returns the number of bytes; 0: no answer. */
-int64_t rl_round_text(const rl_round *round, int i, char *text, int64_t size);
-
 /* The majority of an rl_ask() round that gave the same answer, as a mask of nodes; 0:
  * none. */
 uint32_t rl_round_agreed(const rl_round *round);
@@ -665,13 +659,10 @@ void rl_get_counters(rl_client *client, rl_counters *out);
 int64_t rl_remaining_ms(const rl_lease *lease);
 
 /* Copies the lease's value on the servers, the digits and the card, to out (RL_VALUE_MAX
- * bytes). Returns the number of bytes. */
-size_t rl_lease_whole(rl_lease *lease, char *out);
-
-/* Copies what a majority of the servers told of the new holder of a lease that was taken
- * (RL_LOSS_TAKEN) to out (RL_DATA_MAX bytes): the data of the replies to an extension.
- * Returns the number of bytes; 0: no majority agreed. */
-size_t rl_lease_taker(rl_lease *lease, char *out);
+ * bytes). taker: instead what a majority of the servers told of the new holder of a lease
+ * that was taken (RL_LOSS_TAKEN): the data of the replies to an extension. Returns the number
+ * of bytes; 0: no majority agreed. */
+size_t rl_lease_text(rl_lease *lease, int32_t taker, char *out);
 
 /* The fencing token of a lease that was granted: unique, and larger than every token
  * issued for these keys before the attempt began; or the number that its majority agreed
@@ -710,10 +701,8 @@ int rl_file_exposed(const char *path);
 /* Copies what is known of node i (from 0). */
 void rl_node_get_info(rl_client *client, int i, rl_node_info *out);
 
-/* Times the client's rounds from now on. */
-void rl_take_times(rl_client *client);
-
-/* Copies the durations of one kind: RL_TIMES_*. */
+/* Copies the durations of one kind, RL_TIMES_*, and times the client's rounds from the first
+ * call on. */
 void rl_get_times(rl_client *client, int kind, rl_times *out);
 /* cdef end */
 #pragma GCC visibility pop

@@ -193,9 +193,9 @@ rl_round *rl_teach(rl_client *c, int64_t seen_ms, int32_t force, int64_t within_
     RETURN_STARTED(c, teach_begin(&c->core, seen_ms, force, within_ms, now_ms));
 }
 
-rl_round *rl_sleep(rl_client *c, int64_t ms)
+rl_round *rl_sleep(rl_client *c, int64_t ms, rl_subscription *subscription, int64_t seen)
 {
-    RETURN_STARTED(c, subscription_pause(&c->core, NULL, 0, ms, now_ms));
+    RETURN_STARTED(c, subscription_pause(&c->core, subscription, seen, ms, now_ms));
 }
 
 rl_subscription *rl_subscribe(rl_client *c, const char *channel, size_t len)
@@ -220,12 +220,6 @@ void rl_unsubscribe(rl_subscription *subscription)
 int64_t rl_subscription_wakes(const rl_subscription *subscription, int32_t opened)
 {
     return opened ? subscription->opened : subscription->wakes;
-}
-
-rl_round *rl_pause(rl_subscription *subscription, int64_t seen, int64_t ms)
-{
-    struct rl_client *c = client_of(subscription->core);
-    RETURN_STARTED(c, subscription_pause(&c->core, subscription, seen, ms, now_ms));
 }
 
 void rl_round_wake(rl_round *round)
@@ -284,12 +278,9 @@ void rl_round_node(const rl_round *round, int i, rl_node_result *out)
     out->vote = slot->vote;
     out->code = slot->code;
     out->asked = slot->state == SLOT_SENT || slot->state == SLOT_CONFIRMING;
-    out->ready = round->core->nodes[i].state == NODE_READY;
-    out->lost = round->core->nodes[i].lost;
     out->extra = slot->extra;
-    size_t len = slot->data_len < RL_DATA_MAX ? slot->data_len : RL_DATA_MAX;
-    out->data_len = (int32_t)len;
-    memcpy(out->data, round_data(slot), len);
+    out->data_len = round->outcome ? (int32_t)slot->data_len : 0;
+    out->data = round_data(slot);
     engine_unlock(c);
 }
 

@@ -293,8 +293,8 @@ static struct rl_client *find_shared(const char *key, size_t len)
     return c;
 }
 
-rl_client *rl_share(const char *key, size_t len, const rl_options *options,
-                    const rl_node_options *nodes, int n, char *err, size_t err_size)
+rl_client *rl_open(const char *key, size_t len, const rl_options *options,
+                   const rl_node_options *nodes, int n, char *err, size_t err_size)
 {
     pthread_once(&handlers_once, handle_fork_and_exit);
     pthread_mutex_lock(&clients_mutex);
@@ -309,12 +309,6 @@ rl_client *rl_share(const char *key, size_t len, const rl_options *options,
         c->users++;
     pthread_mutex_unlock(&clients_mutex);
     return c;
-}
-
-rl_client *rl_open(const rl_options *options, const rl_node_options *nodes, int n,
-                   char *err, size_t err_size)
-{
-    return rl_share(NULL, 0, options, nodes, n, err, err_size);
 }
 
 /* ---- shared clients ---- */
@@ -337,7 +331,7 @@ void rl_unshare(rl_client *c, int close)
     engine_unlock(c);
     c->unused_ms = rl_now_ms();
     if (last) {
-        c->key_len = SIZE_MAX;     /* no key is that long: rl_share() cannot find it */
+        c->key_len = SIZE_MAX;     /* no key is that long: rl_open() cannot find it */
     } else if (--c->users == 0) {  /* a last user stays: its client is not unused */
         engine_lock(c);
         keeper_notice(c);          /* it must look once in a while */

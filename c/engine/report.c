@@ -66,18 +66,11 @@ void rl_node_get_info(rl_client *c, int i, rl_node_info *out)
     out->stats.ready = nd->state == NODE_READY;
     out->stats.code = out->stats.ready ? RL_OK : nd->code;
     out->lost = nd->lost;
-    out->known = info->known;
-    out->role = info->role;
-    out->aof = info->aof;
-    out->rdb = info->rdb;
+    out->server = info->server;
+    out->server.uptime_s += (now_ms - nd->info_ms) / 1000;
     out->unverified = out->stats.ready && !info->replid[0];
     out->heard_ms = nd->answered_ms;
-    out->uptime_s = info->uptime_s + (now_ms - nd->info_ms) / 1000;
-    out->maxmemory = info->maxmemory;
     memcpy(out->list, c->core.hash, sizeof(out->list) - 1);
-    memcpy(out->run_id, info->run_id, sizeof(out->run_id));
-    memcpy(out->version, info->version, sizeof(out->version));
-    memcpy(out->policy, info->policy, sizeof(out->policy));
     memcpy(out->text, nd->text, sizeof(out->text));
     eligibility_report(&c->core, i, out, now_ms);
     out->offset_ms -= rl_unix_ms() - now_ms;    /* the wall clock is for reports only */
@@ -106,38 +99,16 @@ int64_t rl_guard_left_ms(rl_client *c)
 
 /* ---- leases and rounds ---- */
 
-size_t rl_lease_whole(rl_lease *lease, char *out)
+size_t rl_lease_text(rl_lease *lease, int32_t taker, char *out)
 {
     struct rl_client *c = client_of(lease->core);
     engine_lock(c);          /* the keeper may replace the cmd */
-    rl_bytes value = cmd_value(lease->cmd);
-    memcpy(out, value.data, value.len);
-    engine_unlock(c);
-    return value.len;
-}
-
-size_t rl_lease_taker(rl_lease *lease, char *out)
-{
-    struct rl_client *c = client_of(lease->core);
-    engine_lock(c);
     assert(lease->refs > 0);
-    size_t len = lease->taker_len;
-    if (len)
-        memcpy(out, lease->taker, len);
+    rl_bytes text = taker ? lease->taker : cmd_value(lease->cmd);
+    if (text.len)
+        memcpy(out, text.data, text.len);
     engine_unlock(c);
-    return len;
-}
-
-int64_t rl_round_text(const rl_round *round, int i, char *text, int64_t size)
-{
-    struct rl_client *c = client_of(round->core);
-    const struct slot *slot = &round->slot[i];
-    engine_lock(c);
-    int64_t len = slot->state == SLOT_ANSWERED ? slot->data_len : 0;
-    if (len <= size)
-        memcpy(text, round_data(slot), (size_t)len);
-    engine_unlock(c);
-    return len;
+    return text.len;
 }
 
 int64_t rl_round_free_in_ms(const rl_round *round)

@@ -39,21 +39,13 @@ void times_end(struct rl_client *c, const struct rl_round *round)
     times->within[bound_of(us)]++;
 }
 
-void rl_take_times(rl_client *c)
-{
-    if (!c)
-        return;
-    engine_lock(c);
-    c->timing = 1;
-    engine_unlock(c);
-}
-
 void rl_get_times(rl_client *c, int kind, rl_times *out)
 {
     memset(out, 0, sizeof(*out));
     if (!c || kind <= 0 || kind >= RL_TIMES_KINDS)
         return;
     engine_lock(c);
+    c->timing = 1;
     *out = c->times[kind];
     engine_unlock(c);
 }

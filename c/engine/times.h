@@ -1,4 +1,4 @@
-/* times.h - how long the rounds of a client take, once rl_take_times() asks for that. */
+/* times.h - how long the rounds of a client take, once rl_get_times() was called. */
 #ifndef TIMES_H
 #define TIMES_H
 

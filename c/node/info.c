@@ -51,7 +51,7 @@ static void store_field(struct info *info, const char *key, size_t key_len,
                         const char *value, size_t len)
 {
     if (equals(key, key_len, "run_id")) {
-        copy_word(info->run_id, sizeof(info->run_id), value, len);
+        copy_word(info->server.run_id, sizeof(info->server.run_id), value, len);
     } else if (equals(key, key_len, "master_replid")) {
         copy_word(info->replid, sizeof(info->replid), value, len);
     } else if (equals(key, key_len, "master_replid2")) {
@@ -62,36 +62,36 @@ static void store_field(struct info *info, const char *key, size_t key_len,
         info->cluster = equals(value, len, "cluster");
         info->sentinel = equals(value, len, "sentinel");
     } else if (equals(key, key_len, "redis_version")) {
-        if (!info->version[0])       /* Valkey sends both, and its own counts */
-            copy_word(info->version, sizeof(info->version), value, len);
+        if (!info->server.version[0])       /* Valkey sends both, and its own counts */
+            copy_word(info->server.version, sizeof(info->server.version), value, len);
     } else if (equals(key, key_len, "valkey_version")) {
         static const char name[] = "valkey ";
-        memcpy(info->version, name, sizeof(name));
-        copy_word(info->version + sizeof(name) - 1, sizeof(info->version) - sizeof(name) + 1,
-             value, len);
+        const size_t at = sizeof(name) - 1;
+        memcpy(info->server.version, name, at);
+        copy_word(info->server.version + at, RL_WORD_MAX - at, value, len);
     } else if (equals(key, key_len, "uptime_in_seconds")) {
-        info->uptime_s = parse_number(value, len);
+        info->server.uptime_s = parse_number(value, len);
     } else if (equals(key, key_len, "role")) {
-        info->role = equals(value, len, "master") ? RL_ROLE_MASTER : RL_ROLE_REPLICA;
+        info->server.role = equals(value, len, "master") ? RL_ROLE_MASTER : RL_ROLE_REPLICA;
     } else if (equals(key, key_len, "master_host")) {
         copy_word(info->master_host, sizeof(info->master_host), value, len);
     } else if (equals(key, key_len, "master_port")) {
         info->master_port = (int)parse_number(value, len);
     } else if (equals(key, key_len, "aof_enabled")) {
-        info->aof = equals(value, len, "1");
+        info->server.aof = equals(value, len, "1");
     } else if (equals(key, key_len, "rdb_last_bgsave_time_sec")) {
-        info->rdb = parse_number(value, len) >= 0;
+        info->server.rdb = parse_number(value, len) >= 0;
     } else if (equals(key, key_len, "maxmemory")) {
-        info->maxmemory = parse_number(value, len);
+        info->server.maxmemory = parse_number(value, len);
     } else if (equals(key, key_len, "maxmemory_policy")) {
-        copy_word(info->policy, sizeof(info->policy), value, len);
+        copy_word(info->server.policy, sizeof(info->server.policy), value, len);
     }
 }
 
 void info_read(struct info *info, const char *text, size_t len)
 {
     const char *end = text + len;
-    info->known = 1;
+    info->server.known = 1;
     while (text < end) {
         const char *eol = memchr(text, '\n', (size_t)(end - text));
         const char *next = eol ? eol + 1 : end;

@@ -11,24 +11,16 @@
 extern const char *const info_sections[];
 
 struct info {
-    int known;               /* a section was read */
+    rl_server_info server;
     int denied;              /* a section was refused: no permission */
-    char run_id[RL_RUN_ID_MAX];     /* "": not told */
-    char version[RL_WORD_MAX];      /* "7.0.15", "valkey 8.0.1" */
-    char policy[RL_WORD_MAX];       /* maxmemory_policy */
     char master_host[64];
     int master_port;
-    int role;                /* RL_ROLE_* */
     char replid[RL_RUN_ID_MAX];     /* master_replid, the server's life: new at each start
                                 and each change from replica to master; "": not told */
     int failed_over;         /* it was promoted: master_replid2 is not all zeros */
     int replicas;            /* how many are connected to it */
     int cluster;             /* it runs in cluster mode */
     int sentinel;            /* it is a Sentinel, which keeps no data */
-    int aof;                 /* appendonly is on */
-    int rdb;                 /* a snapshot was made since the server started */
-    int64_t uptime_s;
-    int64_t maxmemory;
 };
 
 /* Reads the lines "key:value" of one section into *to; skips those that

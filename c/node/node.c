@@ -250,7 +250,7 @@ static int node_greeted(struct node *nd, const struct request *r)
     }
     int code = wire_error_code(reply->text);
     if (r->kind == REQUEST_INFO && nd->state == NODE_HANDSHAKE)
-        nd->info.run_id[0] = nd->info.replid[0] = '\0';    /* it may have restarted since */
+        nd->info.server.run_id[0] = nd->info.replid[0] = '\0';    /* it may have restarted since */
     if (code == RL_REFUSED)
         ;                    /* the server is about to close: nothing else counts */
     else if (r->kind == REQUEST_AUTH)

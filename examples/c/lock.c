@@ -51,7 +51,7 @@ int main(int argc, char **argv)
             *colon = '\0';
     }
     rl_client *client =
-        argc < 3 ? NULL : rl_open(&options, nodes, argc - 2, err, sizeof(err));
+        argc < 3 ? NULL : rl_open(NULL, 0, &options, nodes, argc - 2, err, sizeof(err));
     if (!client) {
         fprintf(stderr, "%s\n", err);
         return 2;

@@ -108,7 +108,7 @@ describe("the core", function()
             C.rl_ask(nil, 0, 0, nil, 0, nil, 0, 0) == nil,
             C.rl_check(nil) == nil,
             C.rl_teach(nil, -1, 0, 0) == nil,
-            C.rl_sleep(nil, 1) == nil,
+            C.rl_sleep(nil, 1, nil, 0) == nil,
             C.rl_subscribe(nil, "x", 1) == nil,
             C.rl_import(nil, prim, nil, 0, nil, 0, nil, nil, 1000, 0, lease) == nil,
             C.rl_next(nil, nil, 1) == nil,
@@ -131,12 +131,12 @@ describe("the core", function()
         local options = ffi.new("rl_options", { timeout_ms = 100, connect_timeout_ms = 100 })
         local nodes = ffi.new("rl_node_options[1]", { { label = "x", host = "127.0.0.1",
             port = 1 } })
-        local client = C.rl_share("mailbox", 7, options, nodes, 1, ffi.new "char[160]", 160)
+        local client = C.rl_open("mailbox", 7, options, nodes, 1, ffi.new "char[160]", 160)
         local box, done = C.rl_mailbox_open(), ffi.new "rl_done[8]"
         local function sleepers()
             local list = {}
             for i = 1, 4 do
-                list[i] = C.rl_sleep(client, 5)
+                list[i] = C.rl_sleep(client, 5, nil, 0)
                 assert.equal(0, C.rl_round_post(list[i], box))
             end
             for _, round in ipairs(list) do

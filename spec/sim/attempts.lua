@@ -112,7 +112,7 @@ local whole = ffi.new "char[256]"
 
 --- The value of a lease, with its card.
 function _M.value_of(lease)
-    return ffi_string(whole, C.rl_lease_whole(lease, whole))
+    return ffi_string(whole, C.rl_lease_text(lease, 0, whole))
 end
 
 -- @param before  the attempt whose hold is imported, or nil

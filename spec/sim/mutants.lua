@@ -1086,8 +1086,8 @@ return {
 
     { name = "each has a home of its own", file = "c/core/leases/acquire.c",
         unit = "acquire.home_is_asked_first",
-        from = "core->nodes[gate].info.run_id) < 0))",
-        to = "core->nodes[gate].info.run_id) > 0))" },
+        from = "core->nodes[gate].info.server.run_id) < 0))",
+        to = "core->nodes[gate].info.server.run_id) > 0))" },
 
     { name = "home lets go at once", file = "c/core/leases/acquire.c",
         unit = "acquire.home_asks_the_rest_again",

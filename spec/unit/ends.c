@@ -81,9 +81,8 @@ static rl_client *open_client(const char *key)
     char err[256];
     rl_options options = {.timeout_ms = 250, .connect_timeout_ms = 1000, .drift_ppm = 10000,
                           .signals = this.signals};
-    rl_client *c = key ? rl_share(key, strlen(key), &options, this.nodes, this.n, err,
-                                  sizeof(err))
-                       : rl_open(&options, this.nodes, this.n, err, sizeof(err));
+    rl_client *c = rl_open(key, key ? strlen(key) : 0, &options, this.nodes, this.n, err,
+                           sizeof(err));
     EXPECT(c);
     script(c, "acquire");
     script(c, "extend");
@@ -137,7 +136,7 @@ static void exit_before_close(void)
 static void *wait_on(void *arg)
 {
     for (;;) {
-        rl_round *round = rl_sleep(this.client, LEASE_MS);
+        rl_round *round = rl_sleep(this.client, LEASE_MS, NULL, 0);
         if (round)
             finish(round);
         else
@@ -186,7 +185,7 @@ static void exit_while_unsharing(void)
     atexit(linger);
     this.slow_join = 50;
     this.client = open_client("k");
-    EXPECT(finish(rl_sleep(this.client, 10)) == RL_GRANTED);
+    EXPECT(finish(rl_sleep(this.client, 10, NULL, 0)) == RL_GRANTED);
     pthread_create(&thread, NULL, give_up, NULL);
     pause_ms(20);
     exit(0);
@@ -195,7 +194,7 @@ static void exit_while_unsharing(void)
 /* Two threads wait on one client that has a keeper: nobody works. */
 static void *sleep_on(void *arg)
 {
-    finish(rl_sleep(this.client, WAIT_MS));
+    finish(rl_sleep(this.client, WAIT_MS, NULL, 0));
     return arg;
 }
 
@@ -278,7 +277,7 @@ static void a_sleep_while_unsharing(void)
     looks = 1;
     user = pthread_self();
     this.client = open_client("k");
-    EXPECT(finish(rl_sleep(this.client, 10)) == RL_GRANTED);
+    EXPECT(finish(rl_sleep(this.client, 10, NULL, 0)) == RL_GRANTED);
     phase = LEAVING;
     rl_unshare(this.client, 1);
     EXPECT(!rl_known(this.client));
@@ -359,7 +358,7 @@ static void on_signal(int signo)
 
 static void *wait_until_closed(void *arg)
 {
-    while (finish(rl_sleep(this.client, LEASE_MS)) != RL_CLOSED)
+    while (finish(rl_sleep(this.client, LEASE_MS, NULL, 0)) != RL_CLOSED)
         continue;
     return arg;
 }

@@ -178,9 +178,8 @@ static rl_client *open_client(void)
                                 .drift_ppm = 10000,
                                 .tls_verify = 1,
                                 .ca_file = this.ca_file};
-    rl_client *c = this.by_loop ? rl_share("key", 3, &options, this.nodes, this.n, err,
-                                           sizeof(err))
-                                : rl_open(&options, this.nodes, this.n, err, sizeof(err));
+    rl_client *c = rl_open(this.by_loop ? "key" : NULL, 3, &options, this.nodes, this.n, err,
+                           sizeof(err));
     EXPECT(!c == !!*err);
     return c;
 }
@@ -216,7 +215,7 @@ static rl_lease *take(rl_client *c)
             return lease;
         if (round)
             rl_lease_drop(lease);
-        outcome_of(rl_sleep(c, 5));
+        outcome_of(rl_sleep(c, 5, NULL, 0));
     }
     return NULL;
 }
@@ -231,7 +230,7 @@ static void use_mailbox(rl_client *c)
     AGAIN((box = rl_mailbox_open()) != NULL);
     AGAIN(rl_mailbox_serve(box, c) == RL_OK);
     AGAIN((fd = rl_mailbox_fd(box)) >= 0);
-    AGAIN((round = rl_sleep(c, 1)) != NULL);
+    AGAIN((round = rl_sleep(c, 1, NULL, 0)) != NULL);
     int rung = rl_round_post(round, box) != RL_OK;
     struct pollfd p = {.fd = fd, .events = POLLIN};
     /* What was to ring it may have been refused: whoever waits looks at times. */
@@ -250,7 +249,7 @@ static void await_all(rl_client *c, rl_lease *lease)
     int64_t finish_ms = rl_now_ms() + PATIENCE_MS;
     while (rl_lease_votes(lease, 0) < this.n && EXPECT(rl_now_ms() < finish_ms)) {
         outcome_of(rl_extend(lease, LEASE_MS));
-        outcome_of(rl_sleep(c, 5));
+        outcome_of(rl_sleep(c, 5, NULL, 0));
     }
 }
 
@@ -263,12 +262,12 @@ static void use(rl_client *c)
         return;
     AGAIN(rl_keep(lease, LEASE_MS, 0) == 0);
     AGAIN((subscription = rl_subscribe(c, "channel", 7)) != NULL);
-    AGAIN((round = rl_pause(subscription, rl_subscription_wakes(subscription, 0), 5)) != NULL);
+    AGAIN((round = rl_sleep(c, 5, subscription, rl_subscription_wakes(subscription, 0))) != NULL);
     EXPECT(outcome_of(round) == RL_GRANTED);
     AGAIN(outcome_of(rl_extend(lease, LEASE_MS)) == RL_GRANTED);
     await_all(c, lease);
     char whole[RL_VALUE_MAX];
-    const rl_bytes old = {whole, rl_lease_whole(lease, whole)};
+    const rl_bytes old = {whole, rl_lease_text(lease, 0, whole)};
     rl_disown(lease);
     AGAIN((round = rl_import(c, &primitive, &key, 1, NULL, 0, &old, NULL, LEASE_MS, 0,
                              &lease)) != NULL);
@@ -297,7 +296,7 @@ static void await_clean(rl_client *c)
 {
     int64_t finish_ms = rl_now_ms() + PATIENCE_MS;
     while (owed(c) > 0 && EXPECT(rl_now_ms() < finish_ms))
-        outcome_of(rl_sleep(c, 5));
+        outcome_of(rl_sleep(c, 5, NULL, 0));
 }
 
 static void live(int moment)

@@ -164,7 +164,7 @@ static int asked(const struct sim_server *sv)
 /* They meet at the node with the smallest run_id, which all see alike. */
 SIM_TEST(home_is_asked_first, sim_up(3))
 {
-    s->core.nodes[2].info.run_id[3] = '\0';
+    s->core.nodes[2].info.server.run_id[3] = '\0';
     sim_put(s, 2, "k", 9000);
     s->home = 1;
     struct hold h = sim_acquire(s, "k", 30000, 1000);

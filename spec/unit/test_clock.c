@@ -104,25 +104,25 @@ static void reads_what_it_knows(void)
         "uptime_in_seconds:42\r\n\r\n# Replication\r\nrole:slave\r\n"
         "master_host:10.0.0.1\r\nmaster_port:6380\r\n# Persistence\r\naof_enabled:1\r\n"
         "rdb_last_bgsave_time_sec:-1\r\n# Memory\r\nmaxmemory:1048576\r\nmaxmemory_policy:allkeys-lru\r\n");
-    CHECK_INT(info.known, 1);
-    CHECK_STR(info.run_id, "0123456789abcdef");
-    CHECK_STR(info.version, "7.0.15");
-    CHECK_INT(info.uptime_s, 42);
-    CHECK_INT(info.role, RL_ROLE_REPLICA);
+    CHECK_INT(info.server.known, 1);
+    CHECK_STR(info.server.run_id, "0123456789abcdef");
+    CHECK_STR(info.server.version, "7.0.15");
+    CHECK_INT(info.server.uptime_s, 42);
+    CHECK_INT(info.server.role, RL_ROLE_REPLICA);
     CHECK_STR(info.master_host, "10.0.0.1");
     CHECK_INT(info.master_port, 6380);
-    CHECK_INT(info.aof, 1);
-    CHECK_INT(info.rdb, 0);
-    CHECK_INT(info.maxmemory, 1048576);
-    CHECK_STR(info.policy, "allkeys-lru");
+    CHECK_INT(info.server.aof, 1);
+    CHECK_INT(info.server.rdb, 0);
+    CHECK_INT(info.server.maxmemory, 1048576);
+    CHECK_STR(info.server.policy, "allkeys-lru");
     info = read_info("redis_version:7.2.4\nvalkey_version:8.0.1\nrole:master");
-    CHECK_STR(info.version, "valkey 8.0.1");
-    CHECK_INT(info.role, RL_ROLE_MASTER);
+    CHECK_STR(info.server.version, "valkey 8.0.1");
+    CHECK_INT(info.server.role, RL_ROLE_MASTER);
     CHECK_INT(info.cluster, 0);
     CHECK_INT(read_info("redis_mode:cluster\r\n").cluster, 1);
     CHECK_INT(read_info("server_mode:cluster\r\n").cluster, 1);        /* Valkey's word */
     CHECK_INT(read_info("server_mode:standalone\r\n").cluster, 0);
-    CHECK_INT(read_info("uptime_in_seconds:-5\r\n").uptime_s, -5);
+    CHECK_INT(read_info("uptime_in_seconds:-5\r\n").server.uptime_s, -5);
 }
 
 static void survives_anything(void)
@@ -134,17 +134,17 @@ static void survives_anything(void)
     for (size_t k = 0; k < sizeof(texts) / sizeof(texts[0]); k++) {
         struct info info = read_info(texts[k]);
         test_note("%s", texts[k]);
-        CHECK_STR(info.run_id, "");
-        CHECK_INT(info.maxmemory, 0);
+        CHECK_STR(info.server.run_id, "");
+        CHECK_INT(info.server.maxmemory, 0);
     }
     test_note(NULL);
     char text[1000];
     memset(text, 'x', sizeof(text) - 1);
     text[sizeof(text) - 1] = '\0';
     memcpy(text, "run_id:", 7);
-    CHECK_INT(strlen(read_info(text).run_id), RL_RUN_ID_MAX - 1);
+    CHECK_INT(strlen(read_info(text).server.run_id), RL_RUN_ID_MAX - 1);
     memcpy(text, "valkey_version:", 15);
-    CHECK_INT(strlen(read_info(text).version), RL_WORD_MAX - 1);
+    CHECK_INT(strlen(read_info(text).server.version), RL_WORD_MAX - 1);
     struct rng rng = {test_seed()};
     static const char letters[] = "run_id:role\r\n: 09";
     for (int run = 0; run < test_runs(2000); run++) {
@@ -153,7 +153,7 @@ static void survives_anything(void)
             text[i] = letters[rng_below(&rng, sizeof(letters))];
         struct info info = {0};
         info_read(&info, text, len);
-        CHECK(strlen(info.run_id) < RL_RUN_ID_MAX);
+        CHECK(strlen(info.server.run_id) < RL_RUN_ID_MAX);
     }
 }
 

@@ -417,8 +417,8 @@ static void taken_by(const char *second, int named)
     for (int i = 0; i < 3; i++)
         sim_pass(s, i);
     CHECK_INT(lease->lost, RL_LOSS_TAKEN);
-    if (CHECK_INT(lease->taker != NULL, named) && named)
-        CHECK(lease->taker_len == 36 && !memcmp(lease->taker + 33, "bob", 3));
+    if (CHECK_INT(lease->taker.data != NULL, named) && named)
+        CHECK(lease->taker.len == 36 && !memcmp(lease->taker.data + 33, "bob", 3));
     sim_run(s);
     sim_finish(s);
 }

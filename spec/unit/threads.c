@@ -111,9 +111,8 @@ static rl_client *open_client(const char *key)
                                 .drift_ppm = 10000,
                                 .tls_verify = 1,
                                 .ca_file = this.ca_file};
-    rl_client *c = key ? rl_share(key, strlen(key), &options, this.nodes, this.n, err,
-                                  sizeof(err))
-                       : rl_open(&options, this.nodes, this.n, err, sizeof(err));
+    rl_client *c = rl_open(key, key ? strlen(key) : 0, &options, this.nodes, this.n, err,
+                           sizeof(err));
     if (!c) {
         fprintf(stderr, "rl_open: %s\n", err);
         exit(2);
@@ -164,7 +163,7 @@ static rl_lease *take(rl_client *c, const char *name, int64_t lease_ms, int64_t 
         if (outcome_of(round) == RL_GRANTED)
             return lease;
         rl_lease_drop(lease);
-        outcome_of(rl_sleep(c, 10));
+        outcome_of(rl_sleep(c, 10, NULL, 0));
     } while (rl_now_ms() < finish_ms);
     return NULL;
 }
@@ -228,7 +227,7 @@ static void act(struct rng *rng, const struct lock *lock, rl_lease *lease)
                outcome == RL_NOT_HELD);
         break;
     case 1:
-        EXPECT(outcome_of(rl_sleep(this.client, rng_below(rng, 20))) == RL_GRANTED);
+        EXPECT(outcome_of(rl_sleep(this.client, rng_below(rng, 20), NULL, 0)) == RL_GRANTED);
         break;
     case 2:
         outcome = outcome_of(rl_ask(this.client, RL_ASK_MAJORITY, PEEK, &key, 1, NULL, 0, 10000));
@@ -295,7 +294,7 @@ static void *work(void *arg)
                    outcome == RL_EXPIRED || outcome == RL_CANCELLED);
         rl_lease_drop(lease);
         if (outcome == RL_HELD)
-            EXPECT(outcome_of(rl_sleep(this.client, rng_below(rng, 6))) == RL_GRANTED);
+            EXPECT(outcome_of(rl_sleep(this.client, rng_below(rng, 6), NULL, 0)) == RL_GRANTED);
     }
     return NULL;
 }
@@ -376,7 +375,7 @@ static void *open_and_close(void *arg)
         pthread_t waiting;
         struct second s = {.client = open_client(NULL)};
         s.acquire = acquire(s.client, "second", LEASE_MIN_MS, 1000, RL_BEGIN, &s.lease);
-        s.sleep = rl_sleep(s.client, 60000);
+        s.sleep = rl_sleep(s.client, 60000, NULL, 0);
         if (!EXPECT(s.acquire && s.sleep))
             break;
         EXPECT(pthread_create(&waiting, NULL, wait_until_closed, &s) == 0);
@@ -431,7 +430,7 @@ static int deal_step(struct loop *l, struct dealing *d)
             d->round = rl_release(d->lease, RL_BEGIN);
         } else {
             const rl_bytes key = {d->lock->name, strlen(d->lock->name)};
-            const rl_bytes old = {whole, rl_lease_whole(d->lease, whole)};
+            const rl_bytes old = {whole, rl_lease_text(d->lease, 0, whole)};
             rl_disown(d->lease);
             d->round = rl_import(l->client, &primitive, &key, 1, NULL, 0, &old, NULL,
                                  LEASE_MIN_MS + rng_below(&l->rng, 200), 0, &d->lease);
@@ -441,7 +440,7 @@ static int deal_step(struct loop *l, struct dealing *d)
         deal_end(d);
         d->lock = &this.locks[rng_below(&l->rng, NAMES)];
         d->round = rng_one_in(&l->rng, 4)
-                       ? rl_sleep(l->client, rng_below(&l->rng, 5))
+                       ? rl_sleep(l->client, rng_below(&l->rng, 5), NULL, 0)
                        : acquire(l->client, d->lock->name, LEASE_MAX_MS, 1000, RL_BEGIN,
                                  &d->lease);
         d->releasing = !d->lease;

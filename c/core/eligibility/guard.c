@@ -338,9 +338,10 @@ void guard_counts_vote(struct core *core, int64_t now_ms)
 
 int guard_twin(const struct core *core, int i)
 {
-    const char *run_id = core->nodes[i].info.run_id;
-    uint32_t same = NODES_WHERE(core, k, k != i && core->nodes[k].state == NODE_READY &&
-                                    run_id[0] && !strcmp(core->nodes[k].info.run_id, run_id));
+    const char *run_id = core->nodes[i].info.server.run_id;
+    const struct node *nodes = core->nodes;
+    uint32_t same = NODES_WHERE(core, k, k != i && nodes[k].state == NODE_READY && run_id[0] &&
+                                    !strcmp(nodes[k].info.server.run_id, run_id));
     return same ? __builtin_ctz(same) : -1;
 }
 
@@ -349,7 +350,7 @@ int guard_twin(const struct core *core, int i)
 static void note_voter(struct core *core, int i)
 {
     struct guard *g = &core->guards[i];
-    memcpy(g->voter, core->nodes[i].info.run_id, sizeof(g->voter));
+    memcpy(g->voter, core->nodes[i].info.server.run_id, sizeof(g->voter));
     g->same_voter = 0;
     for (int k = 0; k < core->n; k++) {
         struct guard *other = &core->guards[k];
@@ -363,7 +364,7 @@ static void note_voter(struct core *core, int i)
 static int is_master(struct node *nd)
 {
     const struct info *info = &nd->info;
-    if (info->role != RL_ROLE_REPLICA)
+    if (info->server.role != RL_ROLE_REPLICA)
         return 1;
     if (info->master_host[0])
         node_refuse(nd, RL_READONLY, "a replica of %s:%d; only masters can vote",

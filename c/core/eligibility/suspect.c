@@ -61,7 +61,7 @@ static int64_t compare(struct core *core, int i, int64_t sent_ms, int64_t server
                        int64_t now_ms)
 {
     struct guard *g = &core->guards[i];
-    const char *run_id = core->nodes[i].info.run_id;
+    const char *run_id = core->nodes[i].info.server.run_id;
     if (strcmp(g->run_id, run_id)) {           /* a restart, or another server */
         g->clock.known = 0;
         snprintf(g->run_id, sizeof(g->run_id), "%s", run_id);

@@ -27,7 +27,7 @@ static int pick_gate(const struct core *core, int64_t now_ms)
     for (int i = 0; i < core->n; i++) {
         const struct node *nd = &core->nodes[i];
         if (nd->state == NODE_READY && !state_spares(core, i, now_ms) &&
-            (gate < 0 || strcmp(nd->info.run_id, core->nodes[gate].info.run_id) < 0))
+            (gate < 0 || strcmp(nd->info.server.run_id, core->nodes[gate].info.server.run_id) < 0))
             gate = i;
     }
     return gate;
@@ -95,8 +95,8 @@ static int acquire_put(struct rl_round *round, int i, int64_t now_ms)
  * guard_up() compares those. */
 static int may_be_one(const struct node *a, const struct node *b)
 {
-    return a->state != NODE_READY || b->state != NODE_READY || !a->info.run_id[0] ||
-           !b->info.run_id[0];
+    return a->state != NODE_READY || b->state != NODE_READY || !a->info.server.run_id[0] ||
+           !b->info.server.run_id[0];
 }
 
 /* A value found when we ask a node again came by our first request, or through another

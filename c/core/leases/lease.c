@@ -33,7 +33,7 @@ void lease_recycle(struct rl_lease *lease)
         cmd_unref(&core->cmds, lease->cmd);
     if (lease->import)
         cmd_unref(&core->cmds, lease->import);
-    free(lease->taker);
+    free((char *)lease->taker.data);
     lease->next = core->lease_pool;
     core->lease_pool = lease;
 }

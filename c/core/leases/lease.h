@@ -61,8 +61,7 @@ struct rl_lease {
     int failures;                      /* renewals without a majority, in a row */
     _Atomic int lost;                  /* why the lease is lost: rl_loss */
     int64_t promised_ms;               /* lost: release it then; 0: no such time */
-    char *taker;                       /* lost: the new holder, if a majority names one */
-    size_t taker_len;                  /* its bytes */
+    rl_bytes taker;                    /* lost: the new holder, if a majority names one */
 };
 
 static inline int lease_fenced(const struct rl_lease *lease)

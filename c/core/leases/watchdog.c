@@ -138,12 +138,13 @@ static void note_taker(struct rl_lease *lease, const struct rl_round *round)
 {
     for (int i = 0; i < round->core->n; i++) {
         const struct slot *slot = &round->slot[i];
-        if (lease->taker || slot->vote != RL_VOTE_FOREIGN || !slot->data_len ||
+        char *copy;
+        if (lease->taker.len || slot->vote != RL_VOTE_FOREIGN || !slot->data_len ||
             !state_majority(round->core, round_alike(round, i)) ||
-            !(lease->taker = malloc(slot->data_len)))
+            !(copy = malloc(slot->data_len)))
             continue;
-        memcpy(lease->taker, round_data(slot), slot->data_len);
-        lease->taker_len = slot->data_len;
+        memcpy(copy, round_data(slot), slot->data_len);
+        lease->taker = (rl_bytes){copy, slot->data_len};
     }
 }
 

@@ -37,7 +37,7 @@ int subscription_message(struct core *core, int i, const struct reply *reply,
 /* The subscription's timer, after messages from too few nodes: ends all its pauses. */
 void subscription_hint(struct rl_subscription *subscription);
 
-/* See rl_subscribe(), rl_unsubscribe() and rl_pause(); without a subscription, rl_sleep(). */
+/* See rl_subscribe(), rl_unsubscribe() and rl_sleep(). */
 rl_subscription *subscription_open(struct core *core, const char *channel, size_t len,
                                    int64_t now_ms);
 void subscription_close(rl_subscription *subscription, int64_t now_ms);

@@ -185,7 +185,7 @@ local function open(self)
     end
     self.core = core
     if self.meter then
-        rounds.load().rl_take_times(core)
+        rounds.load().rl_get_times(core, 1, ffi.new "rl_times")    -- it times rounds from now on
     end
     self.registered = {}
     self.holds.losses = changes.counters(self).losses      -- of others who share it

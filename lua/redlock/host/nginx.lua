@@ -134,7 +134,7 @@ end
 -- @return a round, or nil: no client is open
 local function ring_later(box, ms)
     local client = next(box.clients)
-    local round = client and box.C.rl_sleep(client.core, ms)
+    local round = client and box.C.rl_sleep(client.core, ms, nil, 0)
     if not round or round == nil then
         return nil
     end

@@ -12,7 +12,6 @@
 
 local hooks = require "redlock.lock.hooks"
 local rounds = require "redlock.runtime.rounds"
-local subscriptions = require "redlock.runtime.subscription"
 
 local pairs, setmetatable = pairs, setmetatable
 
@@ -210,13 +209,12 @@ end
 --- Sleeps until it is woken, or the subscription of `call` (or nil) is, for `seconds` at most. Not
 -- at all with an offer, which may have come as the last sleep ended.
 function _M.sleep(place, call, seconds)
-    local client = place.client
+    local client, subscription = place.client, call and call.sleeps.subscription
     if place.offer then
         return
     end
-    place.round = call and call.sleeps.subscription
-        and subscriptions.begin_pause(call.sleeps.subscription, call.sleeps.seen, seconds)
-        or rounds.begin_sleep(client, seconds)
+    place.round = rounds.begin_sleep(client, seconds, subscription,
+        subscription and call.sleeps.seen)
     rounds.finish_sleep(client, place.round, place)
     place.round = nil
 end

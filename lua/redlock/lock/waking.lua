@@ -92,9 +92,8 @@ local function nap(call, seconds, deaf)
     if call.place then
         local_queue.sleep(call.place, not deaf and call or nil, seconds)
     else
-        rounds.finish_sleep(client, subscription
-            and subscriptions.begin_pause(subscription, call.sleeps.seen, seconds)
-            or rounds.begin_sleep(client, seconds), call.alone)
+        rounds.finish_sleep(client, rounds.begin_sleep(client, seconds, subscription,
+            subscription and call.sleeps.seen), call.alone)
     end
 end
 

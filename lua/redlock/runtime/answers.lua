@@ -91,21 +91,21 @@ function _M.node_info(client, i)
 end
 
 -- The core's text on why a node gives no votes; nil: none.
-local function text_of(client, i)
-    local text = _M.node_info(client, i).text
-    return text[0] ~= 0 and ffi_string(text) or nil
+local function text_of(info)
+    return info.text[0] ~= 0 and ffi_string(info.text) or nil
 end
 
 -- The code and message for a node whose answer the decision did not need.
 local function without(client, i)
-    if node_out.ready ~= 0 then
+    local info = _M.node_info(client, i)
+    if info.stats.ready ~= 0 then
         return "pending", node_out.asked ~= 0 and "asked, no answer when it was decided"
             or "connected, not asked before it was decided"
-    elseif node_out.lost == 0 then
+    elseif info.lost == 0 then
         return "pending", "not connected"
     end
-    local code = _M.code_name(node_out.lost)
-    return code, text_of(client, i) or code
+    local code = _M.code_name(info.lost)
+    return code, text_of(info) or code
 end
 
 -- Messages for connected nodes.
@@ -129,27 +129,12 @@ local function read_node(client, round, i)
     elseif node_out.code == 0 then
         row.code, row.message = without(client, i)
     else
+        local info = _M.node_info(client, i)
         row.code = _M.code_name(node_out.code)
         -- The text of a connected node is about an earlier answer.
-        row.message = node_out.ready ~= 0 and CONNECTED[row.code] or text_of(client, i)
-            or row.code
+        row.message = info.stats.ready ~= 0 and CONNECTED[row.code] or text_of(info) or row.code
     end
     return row
-end
-
-local ROOM = 65536           -- bytes for an answer; a longer one enlarges the buffer
-local room, size
-
-local function whole_data(round, i)
-    if not room then
-        room, size = ffi_new("char[?]", ROOM), ROOM
-    end
-    local len = tonumber(C.rl_round_text(round, i, room, size))
-    if len > size then
-        room, size = ffi_new("char[?]", len), len
-        C.rl_round_text(round, i, room, size)
-    end
-    return ffi_string(room, len)
 end
 
 --- The answer of server `place` alone, in full. Frees the round.
@@ -158,7 +143,7 @@ function _M.take_one(client, round, place)
     local answer = read_node(client, round, place)
     if answer.vote then
         answer = { vote = answer.vote, info = tonumber(node_out.extra),
-            data = whole_data(round, place - 1) }
+            data = ffi_string(node_out.data, node_out.data_len) }
     end
     C.rl_round_free(round)
     return answer

@@ -20,7 +20,7 @@ end
 -- @return the core, which closes when collected; or nil and a sentence: what is wrong
 function _M.open(settings, nodes, n)
     local C, text = rounds.load(), ffi.new("char[?]", MAX_TEXT)
-    return kept(C.rl_open(settings, nodes, n, text, MAX_TEXT), C.rl_close, text)
+    return kept(C.rl_open(nil, 0, settings, nodes, n, text, MAX_TEXT), C.rl_close, text)
 end
 
 --- Releases all locks of a core, and closes its connections.
@@ -38,7 +38,7 @@ end
 -- the mailbox turns. key: a string with all that the core is opened with.
 function _M.share(key, settings, nodes, n, mailbox)
     local C, text = rounds.load(), ffi.new("char[?]", MAX_TEXT)
-    local core = C.rl_share(key, #key, settings, nodes, n, text, MAX_TEXT)
+    local core = C.rl_open(key, #key, settings, nodes, n, text, MAX_TEXT)
     if core ~= nil and C.rl_mailbox_serve(mailbox, core) ~= 0 then
         C.rl_unshare(core, 0)
         return nil, "out of memory"

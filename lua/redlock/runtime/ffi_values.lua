@@ -60,14 +60,14 @@ end
 
 --- @return the value of a lease: the digits that prove it, and its card (card.lua)
 function _M.of(handle)
-    local len = (C or load()).rl_lease_whole(handle, text_out)
+    local len = (C or load()).rl_lease_text(handle, 0, text_out)
     return ffi_string(text_out, len)
 end
 
 --- @return the value of the lease that took the keys of this one, cut after the card, as a
 --   majority said; nil: no majority named one
 function _M.taker(handle)
-    local len = (C or load()).rl_lease_taker(handle, text_out)
+    local len = (C or load()).rl_lease_text(handle, 1, text_out)
     return len > 0 and ffi_string(text_out, len) or nil
 end
 

@@ -402,10 +402,11 @@ function _M.admit(client, force, seen)
         C.rl_teach(client.core, to_ms(seen), force and 1 or 0, FOREVER_MS)))
 end
 
---- Begins a pause, which the host may end early with rl_round_wake().
+--- Begins a pause, which the host may end early with rl_round_wake(), and which ends early when the
+-- subscription (or nil) has had more than `seen` wake-ups.
 -- @return the round, or nil
-function _M.begin_sleep(client, seconds)
-    return C.rl_sleep(client.core, to_ms(seconds))
+function _M.begin_sleep(client, seconds, subscription, seen)
+    return C.rl_sleep(client.core, to_ms(seconds), subscription or nil, seen or 0)
 end
 
 function _M.wake(round)
@@ -419,7 +420,7 @@ end
 
 --- Pauses while the connections are served.
 function _M.sleep(client, seconds)
-    conclude(client, "a pause", C.rl_sleep(client.core, to_ms(seconds)))
+    conclude(client, "a pause", C.rl_sleep(client.core, to_ms(seconds), nil, 0))
 end
 
 --- Waits until all rounds of a list are done, at most `seconds`.

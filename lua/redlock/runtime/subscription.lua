@@ -49,15 +49,8 @@ end
 --- Sleeps until the subscription (or nil) has had more than `seen` wake-ups, `seconds` at most.
 -- @return how many there are now
 function _M.sleep(client, subscription, seen, seconds)
-    rounds.finish_sleep(client, subscription and _M.begin_pause(subscription, seen, seconds)
-        or rounds.begin_sleep(client, seconds))
+    rounds.finish_sleep(client, rounds.begin_sleep(client, seconds, subscription, seen))
     return subscription and _M.wakes(subscription) or 0
-end
-
---- Begins a pause that ends early when the subscription has had more than `seen` wake-ups.
--- @return the round, for rounds.finish_sleep(), or nil
-function _M.begin_pause(subscription, seen, seconds)
-    return core().rl_pause(subscription, seen, rounds.to_ms(seconds))
 end
 
 return _M

@@ -65,14 +65,15 @@ local function read(client, i, info, since)
     end
     row.cluster = info.cluster[0] ~= 0 and ffi_string(info.cluster) or nil
     row.why = info.why[0] ~= 0 and ffi_string(info.why) or nil
-    if info.known ~= 0 then
+    local said = info.server
+    if said.known ~= 0 then
         row.stale = not row.ready or nil
-        row.version, row.run_id = ffi_string(info.version), ffi_string(info.run_id)
-        row.role = ROLES[tonumber(info.role)] or "unknown"
-        row.uptime = tonumber(info.uptime_s)
-        row.persistence = info.aof ~= 0 and "aof" or info.rdb ~= 0 and "rdb" or "none seen"
-        row.maxmemory = tonumber(info.maxmemory)
-        row.eviction = ffi_string(info.policy)
+        row.version, row.run_id = ffi_string(said.version), ffi_string(said.run_id)
+        row.role = ROLES[tonumber(said.role)] or "unknown"
+        row.uptime = tonumber(said.uptime_s)
+        row.persistence = said.aof ~= 0 and "aof" or said.rdb ~= 0 and "rdb" or "none seen"
+        row.maxmemory = tonumber(said.maxmemory)
+        row.eviction = ffi_string(said.policy)
     end
     if info.clock ~= 0 then
         row.round_trip = tonumber(info.round_trip_ms) / 1000
