@@ -40,7 +40,7 @@ void core_feed(struct core *core, int i, const char *data, size_t len, int64_t n
 struct buf *core_out(struct core *core, int i);
 
 /* True if there is work that no caller waits for: a renewal, a clean-up that waits for
- * a connection, bytes not written yet, late replies that may show strays (same_number.c). */
+ * a connection, bytes not written yet, late replies that may show strays (acquire.c). */
 int core_busy(const struct core *core);
 
 /* True while busy, or while any answer is missing. */

@@ -222,23 +222,19 @@ static int client_configure(struct rl_client *c, const rl_options *o,
 static int client_secure(struct rl_client *c, const rl_options *o,
                          const rl_node_options *nodes, char *err, size_t err_size)
 {
-    int failed = 0;
-    for (int i = 0; i < c->n && !failed; i++) {
+    int here = !c->key || !(o->ca_file || o->cert_file);
+    for (int i = 0; i < c->n; i++) {
+        struct net_address *a = &c->addresses[i];
         if (nodes[i].tls && !c->tls) {
-            c->tls = tls_context_new(o->tls_verify, err, err_size);
-            int here = !c->key || !(o->ca_file || o->cert_file);
-            failed = !c->tls || (here && tls_context_read(c->tls, &c->addresses[i].file[CA_FILE],
-                                                          err, err_size) < 0);
+            c->tls = tls_context_new(o->tls_verify, here ? &a->file[CA_FILE] : NULL, err,
+                                     err_size);
+            if (!c->tls)
+                return -1;
+            tls_on_cleanup(at_exit);
         }
-        c->addresses[i].tls = nodes[i].tls ? c->tls : NULL;
+        a->tls = nodes[i].tls ? c->tls : NULL;
     }
-    if (failed) {
-        tls_context_free(c->tls);
-        c->tls = NULL;
-    }
-    if (c->tls)
-        tls_on_cleanup(at_exit);
-    return failed ? -1 : 0;
+    return 0;
 }
 
 /* A client in no list yet. key: NULL: it is not shared. NULL: with a text in err. With the

@@ -16,7 +16,7 @@ struct rl_client {
     int turning;                  /* a thread has the baton */
     int wanting;                  /* callers in rl_wait() or rl_next() */
     int64_t last_turn_ms;
-    int timing;                   /* see times.h */
+    int timing;                   /* rl_get_times() was called */
     rl_times times[RL_TIMES_KINDS];
     int64_t unsent_ms;            /* since when something waits to be written; 0: nothing */
     struct keeper keeper;

@@ -77,6 +77,17 @@ void rl_node_get_info(rl_client *c, int i, rl_node_info *out)
     engine_unlock(c);
 }
 
+void rl_get_times(rl_client *c, int kind, rl_times *out)
+{
+    memset(out, 0, sizeof(*out));
+    if (!c || kind <= 0 || kind >= RL_TIMES_KINDS)
+        return;
+    engine_lock(c);
+    c->timing = 1;
+    *out = c->times[kind];
+    engine_unlock(c);
+}
+
 int64_t rl_token_limit(rl_client *c)
 {
     if (!c)

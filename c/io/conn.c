@@ -328,11 +328,11 @@ void conn_shake(struct net *net, int i, int64_t now_ms)
 {
     struct conn *c = &net->conns[i];
     int got = tls_handshake(c->tls);
-    int sent = conn_flush(net, i, tls_out(c->tls), now_ms);
+    int sent = conn_flush(net, i, &c->tls->out, now_ms);
     if (c->fd < 0)
         return;
     if (got == TLS_BROKEN)
-        lost(net, i, RL_TLS, "TLS", tls_why(c->tls), now_ms);
+        lost(net, i, RL_TLS, "TLS", c->tls->why, now_ms);
     else if (got == 1 && sent)
         conn_up(net, i, now_ms);
 }
@@ -386,13 +386,13 @@ static void conn_encrypt(struct net *net, int i, int64_t now_ms)
 {
     struct conn *c = &net->conns[i];
     struct buf *out = core_out(net->core, i);
-    while (conn_flush(net, i, tls_out(c->tls), now_ms)) {
+    while (conn_flush(net, i, &c->tls->out, now_ms)) {
         buf_take(out, c->sealed);
         c->sealed = buf_len(out) < TLS_RECORD ? buf_len(out) : TLS_RECORD;
         if (c->sealed == 0)
             return;
         if (tls_write(c->tls, out->data + out->start, c->sealed) < 0) {
-            lost(net, i, RL_TLS, "TLS", tls_why(c->tls), now_ms);
+            lost(net, i, RL_TLS, "TLS", c->tls->why, now_ms);
             return;
         }
     }
@@ -424,7 +424,7 @@ static void conn_decrypt(struct net *net, int i, int64_t now_ms)
     if (k == TLS_CLOSED)
         lost_peer(net, i, "closed by the server", now_ms);
     else if (k == TLS_BROKEN)
-        lost(net, i, RL_TLS, "TLS", tls_why(c->tls), now_ms);
+        lost(net, i, RL_TLS, "TLS", c->tls->why, now_ms);
     else
         conn_write(net, i, now_ms);      /* TLS may have to answer */
 }

@@ -81,7 +81,7 @@ void net_finish(struct net *net)
         }
         if (c->up && c->tls) {
             tls_close(c->tls);
-            struct buf *out = tls_out(c->tls);
+            const struct buf *out = &c->tls->out;
             send(c->fd, out->data + out->start, buf_len(out), MSG_NOSIGNAL | MSG_DONTWAIT);
         }
         if (c->up)

@@ -166,8 +166,9 @@ int tls_context_use(struct tls_context *context, char *const *file, char **text,
     return context->ctx ? 0 : -1;
 }
 
-int tls_context_read(struct tls_context *context, char *const *file, char *err,
-                     size_t err_size)
+/* Reads the files, and uses them. 0, or -1: see tls_context_use(). */
+static int read_files(struct tls_context *context, char *const *file, char *err,
+                      size_t err_size)
 {
     char *text[TLS_FILES] = {NULL};
     int failed = 0;
@@ -182,17 +183,22 @@ int tls_context_read(struct tls_context *context, char *const *file, char *err,
     return -1;
 }
 
-struct tls_context *tls_context_new(int verify, char *err, size_t err_size)
+struct tls_context *tls_context_new(int verify, char *const *file, char *err,
+                                    size_t err_size)
 {
     const char *missing = openssl_load();
     struct tls_context *context = missing ? NULL : calloc(1, sizeof(*context));
-    if (context)
-        context->verify = verify;
-    else if (missing)
+    if (missing) {
         snprintf(err, err_size, "unsupported: no TLS: %s", missing);
-    else
+    } else if (!context) {
         snprintf(err, err_size, "out of memory");
-    return context;
+    } else {
+        context->verify = verify;
+        if (!file || read_files(context, file, err, err_size) == 0)
+            return context;
+        tls_context_free(context);
+    }
+    return NULL;
 }
 
 void tls_context_free(struct tls_context *context)
@@ -207,17 +213,6 @@ void tls_context_free(struct tls_context *context)
 }
 
 /* ---- connections ---- */
-
-struct tls {
-    SSL *ssl;
-    BIO *in, *cipher;             /* ssl owns both */
-    const char *name;
-    int port;
-    int shaken;                   /* the handshake is done */
-    int nameless;                 /* the server's certificate has no subjectAltName */
-    struct buf out;
-    char why[160];
-};
 
 static int is_address(const char *name)
 {
@@ -290,16 +285,6 @@ void tls_free(struct tls *t)
         o.SSL_free(t->ssl);
     buf_free(&t->out);
     free(t);
-}
-
-struct buf *tls_out(struct tls *t)
-{
-    return &t->out;
-}
-
-const char *tls_why(const struct tls *t)
-{
-    return t->why;
 }
 
 /* ---- error texts ---- */

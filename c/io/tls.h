@@ -12,16 +12,28 @@ enum {
     TLS_FILES = 3,
     TLS_RECORD = 16384,           /* plain bytes of one record (RFC 8446, 5.1) */
     TLS_MORE = 0,                 /* needs more input */
-    TLS_BROKEN = -1,              /* see tls_why() */
+    TLS_BROKEN = -1,              /* see tls.why */
     TLS_CLOSED = -2               /* the server sends no more (close_notify) */
 };
 
 struct tls_context;               /* the settings and certificates of one client */
-struct tls;                       /* one connection */
 
-/* verify: 0: accepts any certificate. NULL, with a text in err: a build without TLS, or no
- * libssl. */
-struct tls_context *tls_context_new(int verify, char *err, size_t err_size);
+/* One connection. */
+struct tls {
+    struct ssl_st *ssl;
+    struct bio_st *in, *cipher;   /* ssl owns both */
+    const char *name;
+    int port;
+    int shaken;                   /* the handshake is done */
+    int nameless;                 /* the server's certificate has no subjectAltName */
+    struct buf out;               /* what to write to the socket */
+    char why[160];                /* why the connection is broken */
+};
+
+/* verify: 0: accepts any certificate. file: reads and uses these, see tls_context_use();
+ * NULL: none yet. NULL, with a text in err: a bad file, a build without TLS, or no libssl. */
+struct tls_context *tls_context_new(int verify, char *const *file, char *err,
+                                    size_t err_size);
 void tls_context_free(struct tls_context *context);
 
 /* From now on uses files with these paths and texts (which it takes), TLS_FILES of them: the
@@ -30,10 +42,6 @@ void tls_context_free(struct tls_context *context);
  * bad file, which it names. */
 int tls_context_use(struct tls_context *context, char *const *file, char **text, char *err,
                     size_t err_size);
-
-/* Reads the files, and uses them. 0, or -1: see tls_context_use(). */
-int tls_context_read(struct tls_context *context, char *const *file, char *err,
-                     size_t err_size);
 
 /* Has exit() call fn before OpenSSL cleans up; after fn no other thread may call TLS
  * functions. Only the first fn counts. */
@@ -48,9 +56,6 @@ void tls_thread_end(void);
 struct tls *tls_new(struct tls_context *context, const char *name, int port, char *err,
                     size_t err_size);
 void tls_free(struct tls *t);
-
-/* What to write to the socket. */
-struct buf *tls_out(struct tls *t);
 
 /* Takes what arrived. 0, or -1: out of memory. */
 int tls_feed(struct tls *t, const char *data, size_t len);
@@ -68,8 +73,5 @@ int tls_write(struct tls *t, const char *data, size_t len);
 
 /* Tells the server that we send no more (close_notify). */
 void tls_close(struct tls *t);
-
-/* Why the connection is broken. */
-const char *tls_why(const struct tls *t);
 
 #endif

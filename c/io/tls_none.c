@@ -3,9 +3,10 @@
 
 #include <stdio.h>
 
-struct tls_context *tls_context_new(int verify, char *err, size_t err_size)
+struct tls_context *tls_context_new(int verify, char *const *file, char *err,
+                                    size_t err_size)
 {
-    (void)verify;
+    (void)verify, (void)file;
     snprintf(err, err_size, "unsupported: this build has no TLS; install libssl-dev and "
                             "build again");
     return NULL;
@@ -15,13 +16,6 @@ int tls_context_use(struct tls_context *context, char *const *file, char **text,
                     size_t err_size)
 {
     (void)context, (void)file, (void)text, (void)err, (void)err_size;
-    return -1;
-}
-
-int tls_context_read(struct tls_context *context, char *const *file, char *err,
-                     size_t err_size)
-{
-    (void)context, (void)file, (void)err, (void)err_size;
     return -1;
 }
 
@@ -52,12 +46,6 @@ void tls_free(struct tls *t)
     (void)t;
 }
 
-struct buf *tls_out(struct tls *t)
-{
-    (void)t;
-    return NULL;
-}
-
 int tls_feed(struct tls *t, const char *data, size_t len)
 {
     (void)t, (void)data, (void)len;
@@ -85,10 +73,4 @@ int tls_write(struct tls *t, const char *data, size_t len)
 void tls_close(struct tls *t)
 {
     (void)t;
-}
-
-const char *tls_why(const struct tls *t)
-{
-    (void)t;
-    return "no TLS";
 }

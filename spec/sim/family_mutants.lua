@@ -8,7 +8,7 @@ return {
     -- ---- permits ----
 
     { name = "votes for different slots add up", family = "permit",
-        file = "c/core/rounds/same_number.c",
+        file = "c/core/leases/acquire.c",
         from = "round->slot[i].extra == number &&", to = "",
         by = { "strays never counted" } },
 

@@ -25,7 +25,7 @@ enum {
 enum marker_state {
     MARKER_NEW = 'n',        /* in quarantine; who wrote it had not seen these servers */
     MARKER_LOST = 'l',       /* in quarantine; the server has lost its memory */
-    MARKER_STEPPED = 's',    /* in quarantine; its clock was stepped, the memory is kept */
+    MARKER_STEPPED = 's',    /* in quarantine; its clock was stepped (suspect.h), the memory is kept */
     MARKER_ADMITTED = 'a'
 };
 

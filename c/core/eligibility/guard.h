@@ -1,12 +1,8 @@
 /* guard.h - inside the core: which nodes may vote on an acquire.
  *
  * A server that lost its memory must not vote while a lock that it forgot may still be
- * held. A marker in that same memory (marker.h) shows the loss. Its state:
- *
- *   a  the server is admitted; every acquire checks the whole text
- *   n  in quarantine; who wrote it had never seen these servers: they may be new
- *   l  in quarantine; it has lost its memory
- *   s  in quarantine; it has its memory, but its clock was stepped (suspect.h)
+ * held. A marker in that same memory (marker.h, which lists its states) shows the loss; every
+ * acquire checks the whole text.
  *
  * A marker that is gone, not ours, or of another life of the server means a restart, a
  * failover or a flush: the quarantine begins. A client that finds this writes n or l with

@@ -11,8 +11,6 @@
 #include "core/leases/heal.h"
 #include "core/leases/release.h"
 #include "core/leases/watchdog.h"
-#include "core/rounds/query.h"
-#include "core/rounds/same_number.h"
 #include "node/health.h"
 
 /* ---- the time is noted, and all nodes are asked ---- */
@@ -159,9 +157,6 @@ static int acquire_read(struct rl_round *round, int i, const struct reply *reply
                               .extra = reply->num[0] - RL_VOTE_GUARDED};
         return granted(round, i, vote);
     }
-    if (round->core->marker && !query_number(round, i, reply, vote) &&
-        vote->vote == RL_VOTE_GUARDED)
-        return RL_GUARDED;
     int code = lease_vote(round, i, reply, vote);
     return code ? code : granted(round, i, vote);
 }
@@ -182,6 +177,42 @@ static int acquire_answered(struct rl_round *round, int i, int code,
 }
 
 /* ---- enough have answered ---- */
+
+/* RL_RULE_SAME: one of several places; a majority must have granted the same number.
+ *
+ * Each node picks a place that is free there, and replies with its number. Votes for
+ * different places are not added up: every place is a lock of its own. Two majorities for
+ * one place share a node, which gave the place to only one of them. A node that picked
+ * another place keeps a stray: it never counts, takes up room on that node, and is dropped
+ * there once the acquire is won (mend_strays()), or by the release.
+ */
+/* The verdict if only grants of that number count. */
+static enum verdict verdict_for(const struct rl_round *round, int64_t number)
+{
+    struct tally t = round->tally;
+    int yes = __builtin_popcount(NODES_WHERE(round->core, i, round->slot[i].extra == number &&
+                                                 round_is_yes(&round->slot[i])));
+    t.absent += t.yes - yes;
+    t.yes = yes;
+    return quorum_vote(&t);
+}
+
+/* When it is won, the round's token is the number of its majority. */
+static enum verdict same_number_judge(struct rl_round *round)
+{
+    enum verdict best = verdict_for(round, 0);    /* for a number that none has granted */
+    for (int i = 0; i < round->core->n; i++) {
+        const struct slot *slot = &round->slot[i];
+        enum verdict v = round_is_yes(slot) ? verdict_for(round, slot->extra) : LOST;
+        if (v == WON) {
+            round->token = slot->extra;
+            return WON;
+        }
+        if (v == UNDECIDED)
+            best = UNDECIDED;
+    }
+    return best;
+}
 
 static enum verdict judge(struct rl_round *round, int64_t now_ms)
 {
@@ -351,6 +382,7 @@ static void acquire_broken(struct rl_round *round, int i, int written, int64_t n
 /* What an acquire and an import have in common. */
 #define ATTEMPT \
     .margin = 1, \
+    .guarded = 1, \
     .expired = RL_EXPIRED, \
     .used = lease_used, \
     .unused = lease_unused, \

@@ -180,12 +180,8 @@ void lease_unused(struct rl_round *round)
 
 int lease_vote(struct rl_round *round, int i, const struct reply *reply, struct vote *vote)
 {
-    int code = query_number(round, i, reply, vote);
-    if (code)
-        return code;
-    if (vote->vote == RL_VOTE_UNSEEDED && lease_fenced(round->lease))
-        return RL_UNSEEDED;
-    return vote->vote < RL_VOTE_FOREIGN || vote->vote > RL_VOTE_AGAIN ? RL_PROTOCOL : RL_OK;
+    int code = query_vote(round, i, reply, vote);
+    return vote->vote == RL_VOTE_UNSEEDED && lease_fenced(round->lease) ? RL_UNSEEDED : code;
 }
 
 int lease_insists(const struct rl_round *round, int i)

@@ -16,6 +16,16 @@ int query_number(struct rl_round *round, int i, const struct reply *reply,
     return RL_OK;
 }
 
+int query_vote(struct rl_round *round, int i, const struct reply *reply, struct vote *vote)
+{
+    int code = query_number(round, i, reply, vote);
+    if (code)
+        return code;
+    if (vote->vote == RL_VOTE_GUARDED && round->kind->guarded && round->core->marker)
+        return RL_GUARDED;
+    return vote->vote < RL_VOTE_FOREIGN || vote->vote > RL_VOTE_AGAIN ? RL_PROTOCOL : RL_OK;
+}
+
 /* ---- a question, until a majority agrees ---- */
 
 /* WON when a majority has the same vote and data. */
@@ -64,17 +74,6 @@ static int guarded_put(struct rl_round *round, int i, int64_t now_ms)
     return round_call(round, i, guard_arg(core, i, 0, 1), now_ms);
 }
 
-static int guarded_read(struct rl_round *round, int i, const struct reply *reply,
-                        struct vote *vote)
-{
-    int code = query_number(round, i, reply, vote);
-    if (code)
-        return code;
-    if (round->core->marker && vote->vote == RL_VOTE_GUARDED)
-        return RL_GUARDED;
-    return vote->vote < RL_VOTE_FOREIGN || vote->vote > RL_VOTE_AGAIN ? RL_PROTOCOL : RL_OK;
-}
-
 static int guarded_answered(struct rl_round *round, int i, int code,
                             const struct vote *vote, int64_t now_ms)
 {
@@ -85,8 +84,9 @@ static int guarded_answered(struct rl_round *round, int i, int code,
 }
 
 static const struct round_kind guarded_kind = {
+    .guarded = 1,
     .put = guarded_put,
-    .read = guarded_read,
+    .read = query_vote,
     .answered = guarded_answered,
     .decide = ask_decide,
 };

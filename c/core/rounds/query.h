@@ -8,8 +8,10 @@ rl_round *query_ask(struct core *core, int whom, int script, const rl_bytes *key
                     const rl_bytes *args, int nargs, int64_t within_ms, int64_t now_ms);
 rl_round *query_probe(struct core *core, int64_t now_ms);
 
-/* A hook for round_kind.read: a reply that begins with a number. */
+/* Hooks for round_kind.read: a reply that begins with a number; and with a vote: RL_GUARDED,
+ * for kinds that are guarded, or -1 to 2. */
 int query_number(struct rl_round *round, int i, const struct reply *reply,
                  struct vote *vote);
+int query_vote(struct rl_round *round, int i, const struct reply *reply, struct vote *vote);
 
 #endif
