@@ -52,7 +52,7 @@ TLS     ?= $(or $(filter yes,$(OPENSSL)),no)
 
 WARN  = -Wall -Wextra -Wshadow -Wstrict-prototypes -Werror=incompatible-pointer-types \
         -Wno-unknown-warning-option -Wno-format-truncation $(if $(STRICT),-Werror)
-FLAGS = $(if $(STD),-std=$(STD)) -D_GNU_SOURCE -Ic $(CPPFLAGS) $(WARN) \
+FLAGS = $(if $(STD),-std=$(STD)) -D_GNU_SOURCE -Ic -I$(BUILD) $(CPPFLAGS) $(WARN) \
         $(if $(HIREDIS_INCDIR),-I$(HIREDIS_INCDIR)) \
         $(if $(HIREDIS_NAME),-DHIREDIS_SHARED='"$(HIREDIS_NAME)"') \
         $(if $(filter yes,$(TLS)),$(filter-out yes,$(OPENSSL)))
@@ -78,9 +78,15 @@ WORLD = $(BUILD)/redlock/world-$(ABI).so
 .PHONY: all
 all: $(BUILD)/redlock/core.so $(WORLD) $(BUILD)/redlock/cdef.lua ## build the core, below build/
 
+# The words of the codes, from their names: report.c includes it.
+$(BUILD)/code_words.h: c/redlock.h
+	@mkdir -p $(@D)
+	awk -F '[ ,]+' '/^typedef enum rl_code/ { on = 1 } /RL_CODES/ { on = 0 } on && $$2 ~ /^RL_/ \
+	    { printf "[%s] = \"%s\",\n", $$2, tolower(substr($$2, 4)) }' $< > $@
+
 # Compiled anew when one of the settings above changes.
 .PHONY: always
-$(BUILD)/flags: always
+$(BUILD)/flags: always $(BUILD)/code_words.h
 	@mkdir -p $(@D)
 	@echo '\#include <hiredis/hiredis.h>' | $(CC) $(FLAGS) -x c -E - > /dev/null || { \
 	    echo "Please install a C compiler and hiredis. On Debian: apt-get install" \

@@ -19,38 +19,6 @@
  * library's file name. Raise it with every change of code between the cdef markers. */
 #define RL_ABI 25
 
-/* The word for each code, as rl_code_name() returns it and Lua uses it. */
-#define RL_CODE_WORDS(X) \
-    X(RL_OK, "ok") \
-    X(RL_GRANTED, "granted") \
-    X(RL_HELD, "held") \
-    X(RL_NO_QUORUM, "no_quorum") \
-    X(RL_EXPIRED, "expired") \
-    X(RL_LOST, "lost") \
-    X(RL_NOT_HELD, "not_held") \
-    X(RL_UNKNOWN, "unknown") \
-    X(RL_CANCELLED, "cancelled") \
-    X(RL_CLOSED, "closed") \
-    X(RL_INTERRUPTED, "interrupted") \
-    X(RL_NOMEM, "nomem") \
-    X(RL_CONFIG, "config") \
-    X(RL_UNSUPPORTED, "unsupported") \
-    X(RL_TIMEOUT, "timeout") \
-    X(RL_REFUSED, "refused") \
-    X(RL_DNS, "dns") \
-    X(RL_TLS, "tls") \
-    X(RL_AUTH, "auth") \
-    X(RL_NOPERM, "noperm") \
-    X(RL_READONLY, "readonly") \
-    X(RL_LOADING, "loading") \
-    X(RL_OOM, "oom") \
-    X(RL_SCRIPT, "script") \
-    X(RL_PROTOCOL, "protocol") \
-    X(RL_GUARDED, "guarded") \
-    X(RL_UNSEEDED, "unseeded") \
-    X(RL_OVERLOAD, "overload") \
-    X(RL_NOT_A_LOCK, "not_a_lock")
-
 #pragma GCC visibility push(default)
 /* The Makefile makes the FFI declaration of everything up to "cdef end": plain C
  * declarations only, no preprocessor. */
@@ -78,6 +46,9 @@ enum { RL_TIMES_ACQUIRE = 1, RL_TIMES_RELEASE, RL_TIMES_KINDS };
 
 /* What rl_acquire() and rl_release() do when they have begun. */
 enum { RL_BEGIN, RL_WAIT, RL_NOTIFY };
+
+/* What becomes of a lease whose handle rl_lease_free() frees. */
+enum { RL_DROP, RL_ABANDON, RL_ORPHAN, RL_DISOWN };
 
 /* Whom rl_ask() asks: all nodes ... */
 enum {
@@ -372,7 +343,8 @@ typedef struct rl_done {
 /* The ABI this library was built with: RL_ABI. */
 int rl_abi(void);
 
-/* The word for a code, as used in Lua ("held", "timeout"); never NULL. */
+/* The word for a code, which Lua uses, too: its name without RL_ in small letters ("held",
+ * "timeout"). Never NULL. */
 const char *rl_code_name(int code);
 
 /* Milliseconds of CLOCK_BOOTTIME, which runs during suspend and is never stepped. */
@@ -398,7 +370,7 @@ rl_client *rl_open(const char *key, size_t len, const rl_options *options,
 /* Ends all rounds with RL_CLOSED, releases all leases as rl_release() does, and frees the
  * client. Waits for connected and connecting servers to confirm releases, at most 50 ms
  * from the beginning of a release. exit() does all of this, too. Still free rounds with
- * rl_round_free() and leases with rl_lease_drop(), before or after. */
+ * rl_round_free() and leases with rl_lease_free(), before or after. */
 void rl_close(rl_client *client);
 
 /* Registers a script and loads it on every connection. Returns its number, the same for
@@ -595,9 +567,6 @@ rl_round *rl_import(rl_client *client, const rl_primitive *primitive, const rl_b
                     const rl_bytes *label, int64_t lease_ms, int64_t token,
                     rl_lease **lease);
 
-/* Forgets a lease that another process has now, and frees its handle. */
-void rl_disown(rl_lease *lease);
-
 /* Turns the loop until the round is done. Returns its outcome, or RL_INTERRUPTED. */
 int rl_wait(rl_round *round);
 
@@ -622,7 +591,7 @@ void rl_round_free(rl_round *round);
 int64_t rl_round_won(rl_round *round);
 
 /* Ends a release that was granted: frees the round, and the handle of its lease as
- * rl_lease_drop() does. Returns the largest extra of the nodes that voted yes (0: none),
+ * RL_DROP does. Returns the largest extra of the nodes that voted yes (0: none),
  * and in *unseeded the nodes, a bit each, that had no vote on the lease because they have
  * forgotten their counters (RL_UNSEEDED), late answers included. -1: not granted, and
  * nothing was freed. */
@@ -674,18 +643,14 @@ int64_t rl_lease_token(const rl_lease *lease);
  * had arrived; -1: none has begun. */
 int rl_lease_votes(const rl_lease *lease, int before);
 
-/* Frees the handle. A held lease is neither released nor renewed any more: its keys
- * expire. */
-void rl_lease_drop(rl_lease *lease);
-
-/* Frees the handle of an attempt or a lease that no caller relies on, and starts its
- * release, even if it has ended. */
-void rl_lease_abandon(rl_lease *lease);
-
-/* Frees the handle of a lease whose owner no longer exists, and starts the release of a
- * held one; with a lock delay the keys expire. Never calls back, so a garbage collector
- * may call this. */
-void rl_lease_orphan(rl_lease *lease);
+/* Frees the handle. Never calls back, so a garbage collector may call this. how:
+ * RL_DROP     a held lease is neither released nor renewed any more: its keys expire
+ * RL_ABANDON  no caller relies on the attempt or lease: starts its release, even if it has
+ *             ended
+ * RL_ORPHAN   its owner no longer exists: starts the release of a held lease; with a lock
+ *             delay the keys expire
+ * RL_DISOWN   another process has the lease now: forgets it */
+void rl_lease_free(rl_lease *lease, int32_t how);
 
 /* True for the handle of a client. The handle may be freed, or any pointer. */
 int rl_known(const void *handle);

@@ -232,14 +232,6 @@ void rl_round_wake(rl_round *round)
     engine_leave(c);
 }
 
-void rl_disown(rl_lease *lease)
-{
-    struct rl_client *c = client_of(lease->core);
-    engine_lock(c);
-    holder_disown(lease);
-    engine_leave(c);
-}
-
 /* ---- results ---- */
 
 static int64_t largest_extra(const rl_round *round)
@@ -385,31 +377,18 @@ int64_t rl_lease_token(const rl_lease *lease)
     return lease->token;
 }
 
-static void give_back(rl_lease *lease, void (*how)(rl_lease *lease, int64_t now_ms))
+void rl_lease_free(rl_lease *lease, int32_t how)
 {
+    static void (*const end[])(rl_lease *, int64_t) = {holder_drop, holder_abandon,
+                                                       holder_orphan, holder_disown};
     struct rl_client *c = client_of(lease->core);
     engine_lock(c);
     int64_t now_ms = rl_now_ms();
-    how(lease, now_ms);
+    end[how](lease, now_ms);
     if (c->net.epfd >= 0) {
         if (!c->unsent_ms)
             engine_send(c, now_ms);
         keeper_take_over(c);
     }
     engine_leave(c);
-}
-
-void rl_lease_drop(rl_lease *lease)
-{
-    give_back(lease, holder_drop);
-}
-
-void rl_lease_abandon(rl_lease *lease)
-{
-    give_back(lease, holder_abandon);
-}
-
-void rl_lease_orphan(rl_lease *lease)
-{
-    give_back(lease, holder_orphan);
 }

@@ -11,9 +11,9 @@
 
 const char *rl_code_name(int code)
 {
-#define WORD(code, word) [code] = word,
-    static const char *const names[RL_CODES] = {RL_CODE_WORDS(WORD)};
-#undef WORD
+    static const char *const names[RL_CODES] = {
+#include "code_words.h"
+    };
     return code >= 0 && code < RL_CODES ? names[code] : "unknown";
 }
 

@@ -72,7 +72,7 @@ int main(int argc, char **argv)
     }
     printf("%s\n", outcome == RL_GRANTED ? "released" : rl_code_name(outcome));
     if (lease)
-        rl_lease_drop(lease);
+        rl_lease_free(lease, RL_DROP);
     rl_close(client);
     return outcome != RL_GRANTED;
 }

@@ -329,7 +329,7 @@ static void use_lease(struct world *w, struct deal *d, struct input *in)
         if (d->acquire && d->acquire->outcome == RL_GRANTED) {
             free_round(&d->acquire);
             free_round(&d->other);
-            holder_disown(d->lease);
+            holder_disown(d->lease, w->now_ms);
             memset(d, 0, sizeof(*d));
         }
         break;

@@ -5,8 +5,7 @@ local ffi_core = require "redlock.runtime.ffi"
 
 local _M = {}
 
-local GIVES_BACK = { rl_round_free = true, rl_lease_drop = true, rl_disown = true,
-    rl_lease_orphan = true, rl_lease_abandon = true, rl_unsubscribe = true }
+local GIVES_BACK = { rl_round_free = true, rl_lease_free = true, rl_unsubscribe = true }
 -- Those give back a round, if the result is at least so much; the second its lease as well.
 local MAY_GIVE_BACK = { rl_round_won = 1, rl_release_done = 0 }
 -- Which argument is the place for a lease that is made.

@@ -112,7 +112,7 @@ static int take(rl_client *c, rl_lease **lease)
 static void give_back(void)
 {
     finish(rl_release(this.lease, RL_BEGIN));
-    rl_lease_drop(this.lease);
+    rl_lease_free(this.lease, RL_DROP);
 }
 
 /* ---- the cases ---- */
@@ -120,7 +120,7 @@ static void give_back(void)
 /* A program that embeds us gives its handles back in an exit handler, behind ours. */
 static void drop_and_close(void)
 {
-    rl_lease_drop(this.lease);
+    rl_lease_free(this.lease, RL_DROP);
     rl_close(this.client);
 }
 
@@ -321,14 +321,14 @@ static void a_resolver_that_hangs(void)
     int threads = entries("/proc/self/task");
     for (int i = 0; i < 6; i++) {
         EXPECT(take(this.client, &lease) == RL_NO_QUORUM);
-        rl_lease_drop(lease);
+        rl_lease_free(lease, RL_DROP);
         pause_ms(500);
     }
     EXPECT(entries("/proc/self/task") - threads <= 1 + 2 * this.n);
     EXPECT(system("test $(ls -l /proc/self/fd | grep -c eventfd) = 0") == 0);
     rl_client *closed = open_client(NULL);
     EXPECT(take(closed, &lease) == RL_NO_QUORUM);
-    rl_lease_drop(lease);
+    rl_lease_free(lease, RL_DROP);
     rl_close(closed);
     pid_t pid = fork();
     if (pid == 0)            /* it has the descriptors of no lookup */
@@ -336,7 +336,7 @@ static void a_resolver_that_hangs(void)
     EXPECT(waitpid(pid, &status, 0) == pid && status == 0);
     hangs = 0;
     for (int i = 0; i < 100 && take(this.client, &this.lease) != RL_GRANTED; i++) {
-        rl_lease_drop(this.lease);
+        rl_lease_free(this.lease, RL_DROP);
         this.lease = NULL;
         pause_ms(50);
     }
@@ -384,7 +384,7 @@ static void signals_with_a_handler(void)
         EXPECT(rl_lease_lost(this.lease) == RL_LOSS_CLOSED);
         for (int i = 0; i < 3; i++)
             __real_pthread_join(threads[i], NULL);
-        rl_lease_drop(this.lease);
+        rl_lease_free(this.lease, RL_DROP);
         rl_close(this.client);
     }
     exit(0);
@@ -423,8 +423,8 @@ static void a_signal_in_the_engine(void)
     }
     EXPECT(longest_ms >= 40);
     EXPECT(finish(round) == RL_CLOSED);
-    rl_lease_drop(lease);
-    rl_lease_drop(this.lease);
+    rl_lease_free(lease, RL_DROP);
+    rl_lease_free(this.lease, RL_DROP);
     exit(0);
 }
 
@@ -464,12 +464,12 @@ static void signals_while_forking(void)
         if (k % 5 == 0)
             kill(getpid(), SIGTERM);
         if (lease)
-            rl_lease_drop(lease);
+            rl_lease_free(lease, RL_DROP);
         rl_close(other);
     }
     for (int i = 0; i < 2; i++)
         __real_pthread_join(threads[i], NULL);
-    rl_lease_drop(this.lease);
+    rl_lease_free(this.lease, RL_DROP);
     rl_close(this.client);
     exit(0);
 }

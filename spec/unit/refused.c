@@ -214,7 +214,7 @@ static rl_lease *take(rl_client *c)
         if (outcome_of(round) == RL_GRANTED)
             return lease;
         if (round)
-            rl_lease_drop(lease);
+            rl_lease_free(lease, RL_DROP);
         outcome_of(rl_sleep(c, 5, NULL, 0));
     }
     return NULL;
@@ -268,7 +268,7 @@ static void use(rl_client *c)
     await_all(c, lease);
     char whole[RL_VALUE_MAX];
     const rl_bytes old = {whole, rl_lease_text(lease, 0, whole)};
-    rl_disown(lease);
+    rl_lease_free(lease, RL_DISOWN);
     AGAIN((round = rl_import(c, &primitive, &key, 1, NULL, 0, &old, NULL, LEASE_MS, 0,
                              &lease)) != NULL);
     int outcome = outcome_of(round);
@@ -281,7 +281,7 @@ static void use(rl_client *c)
     }
     outcome = outcome_of(rl_release(lease, RL_BEGIN));
     EXPECT(outcome == RL_GRANTED || refused);
-    rl_lease_drop(lease);
+    rl_lease_free(lease, RL_DROP);
 }
 
 static int64_t owed(rl_client *c)

@@ -470,7 +470,7 @@ struct parcel sim_export(struct sim *s, rl_lease *lease)
     (void)s;
     struct parcel p = {.token = lease->token};
     memcpy(p.value, cmd_value(lease->cmd).data, RL_VALUE_LEN);
-    holder_disown(lease);
+    holder_disown(lease, s->now_ms);
     return p;
 }
 

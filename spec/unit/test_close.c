@@ -107,7 +107,7 @@ SIM_TEST(what_was_asked_of_late, sim_up(3))
     struct hold h = sim_acquire(s, "k", 9000, 1000);
     CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
     round_free(h.round);
-    holder_disown(h.lease);
+    holder_disown(h.lease, s->now_ms);
     close_begin(&s->core, s->now_ms);
     CHECK_INT(close_unreleased(&s->core, 0), 0);
     CHECK_INT(close_unanswered(&s->core, s->now_ms), bit(2));

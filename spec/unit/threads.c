@@ -162,7 +162,7 @@ static rl_lease *take(rl_client *c, const char *name, int64_t lease_ms, int64_t 
             return NULL;
         if (outcome_of(round) == RL_GRANTED)
             return lease;
-        rl_lease_drop(lease);
+        rl_lease_free(lease, RL_DROP);
         outcome_of(rl_sleep(c, 10, NULL, 0));
     } while (rl_now_ms() < finish_ms);
     return NULL;
@@ -177,7 +177,7 @@ static void connect_all(rl_client *c)
     while (ready < this.n && EXPECT(rl_now_ms() < finish_ms)) {
         rl_lease *lease = take(c, "connect", LEASE_MAX_MS, 5000);
         outcome_of(rl_release(lease, RL_WAIT));
-        rl_lease_drop(lease);
+        rl_lease_free(lease, RL_DROP);
         ready = 0;
         for (int i = 0; i < this.n; i++) {
             rl_node_info info;
@@ -278,7 +278,7 @@ static void *work(void *arg)
             int first = rng_one_in(rng, 2);
             if (first)
                 rl_round_free(round);
-            rl_lease_drop(lease);
+            rl_lease_free(lease, RL_DROP);
             if (!first)
                 rl_round_free(round);
             continue;
@@ -292,7 +292,7 @@ static void *work(void *arg)
         else
             EXPECT(outcome == RL_HELD || outcome == RL_NO_QUORUM ||
                    outcome == RL_EXPIRED || outcome == RL_CANCELLED);
-        rl_lease_drop(lease);
+        rl_lease_free(lease, RL_DROP);
         if (outcome == RL_HELD)
             EXPECT(outcome_of(rl_sleep(this.client, rng_below(rng, 6), NULL, 0)) == RL_GRANTED);
     }
@@ -362,7 +362,7 @@ static void *wait_until_closed(void *arg)
         EXPECT(rl_keep(s->lease, LEASE_MIN_MS, 0) == 0);
     EXPECT(outcome_of(s->sleep) == RL_CLOSED);
     EXPECT(rl_remaining_ms(s->lease) == 0);
-    rl_lease_drop(s->lease);
+    rl_lease_free(s->lease, RL_DROP);
     return NULL;
 }
 
@@ -410,7 +410,7 @@ static void deal_end(struct dealing *d)
     if (d->round)
         rl_round_free(d->round);
     if (d->lease)
-        rl_lease_drop(d->lease);
+        rl_lease_free(d->lease, RL_DROP);
     *d = (struct dealing){0};
 }
 
@@ -431,7 +431,7 @@ static int deal_step(struct loop *l, struct dealing *d)
         } else {
             const rl_bytes key = {d->lock->name, strlen(d->lock->name)};
             const rl_bytes old = {whole, rl_lease_text(d->lease, 0, whole)};
-            rl_disown(d->lease);
+            rl_lease_free(d->lease, RL_DISOWN);
             d->round = rl_import(l->client, &primitive, &key, 1, NULL, 0, &old, NULL,
                                  LEASE_MIN_MS + rng_below(&l->rng, 200), 0, &d->lease);
             this.passed++;
@@ -548,7 +548,7 @@ static _Noreturn void child(rl_lease *inherited)
         EXPECT(rl_remaining_ms(mine) > 0);
         int outcome = outcome_of(rl_release(mine, RL_BEGIN));
         EXPECT(outcome == RL_GRANTED || outcome == RL_UNKNOWN);
-        rl_lease_drop(mine);
+        rl_lease_free(mine, RL_DROP);
     }
     EXPECT(take(this.client, "child", MAIN_LEASE_MS, 5000));
     exit(this.failed > 0);   /* which lets it go */
@@ -592,7 +592,7 @@ static void fork_once(rl_lease *mine)
     rl_lease *lease = take(this.client, "child", LEASE_MAX_MS, 5000);
     if (EXPECT(lease)) {
         rl_round_free(rl_release(lease, RL_BEGIN));
-        rl_lease_drop(lease);
+        rl_lease_free(lease, RL_DROP);
     }
 }
 
@@ -651,7 +651,7 @@ static void check_all_free(void)
         const char *name = i < NAMES ? this.locks[i].name : i == NAMES ? "main" : "child";
         rl_lease *lease = take(c, name, LEASE_MAX_MS, 2 * LEASE_MAX_MS);
         if (EXPECT(lease))
-            rl_lease_drop(lease);
+            rl_lease_free(lease, RL_DROP);
     }
     rl_close(c);
 }
@@ -683,7 +683,7 @@ int main(int argc, char **argv)
     /* One handle is given back after the client is closed, which releases it. */
     rl_close(this.client);
     EXPECT(rl_lease_lost(mine) == RL_LOSS_CLOSED);
-    rl_lease_drop(mine);
+    rl_lease_free(mine, RL_DROP);
     check_all_free();
 
     printf("attempts:");

@@ -40,8 +40,9 @@ rl_round *holder_release(rl_lease *lease, int64_t now_ms)
     return lease->release;
 }
 
-void holder_disown(rl_lease *lease)
+void holder_disown(rl_lease *lease, int64_t now_ms)
 {
+    (void)now_ms;
     if (lease->list == &lease->core->held)
         release_leave(lease, RL_NOT_HELD);
     lease->core->handles--;

@@ -6,9 +6,11 @@
 
 rl_round *holder_extend(rl_lease *lease, int64_t lease_ms, int64_t now_ms);
 rl_round *holder_release(rl_lease *lease, int64_t now_ms);
-void holder_disown(rl_lease *lease);
+
+/* See rl_lease_free(). */
 void holder_drop(rl_lease *lease, int64_t now_ms);
 void holder_abandon(rl_lease *lease, int64_t now_ms);
 void holder_orphan(rl_lease *lease, int64_t now_ms);
+void holder_disown(rl_lease *lease, int64_t now_ms);
 
 #endif

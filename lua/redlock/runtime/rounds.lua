@@ -17,6 +17,7 @@ local failure = answers.failure
 
 local FOREVER_MS = 2 ^ 40
 local BEGIN, WAIT, NOTIFY = 0, 1, 2           -- RL_BEGIN ...
+local DROP, ABANDON, ORPHAN, DISOWN = 0, 1, 2, 3         -- RL_DROP ...
 
 --- Seconds; longer times count as this.
 _M.FOREVER = FOREVER_MS / 1000
@@ -31,7 +32,7 @@ function _M.load()
     end
     C = ffi_core.load()
     GRANTED = tonumber(C.RL_GRANTED)
-    orphan = finalizers.of(C.rl_lease_orphan)
+    orphan = finalizers.of(function(lease) C.rl_lease_free(lease, ORPHAN) end)
     ffi_values.load(C)
     keys_buf, args_buf = ffi_values.keys, ffi_values.args
     lease_place, unseeded_out = ffi.typeof "rl_lease *[1]", ffi_new "uint32_t[1]"
@@ -70,7 +71,7 @@ end
 local function abandon(round, handle, op)
     C.rl_round_free(round)
     if handle ~= nil then
-        C.rl_lease_abandon(handle)
+        C.rl_lease_free(handle, ABANDON)
     end
     if op then
         op:abandon()
@@ -145,7 +146,7 @@ function _M.decided(call, round, won)
     end
     lease_out[0] = nil
     if handle ~= nil then
-        C.rl_lease_abandon(handle)
+        C.rl_lease_free(handle, ABANDON)
     end
     return nil, round
 end
@@ -223,7 +224,7 @@ function _M.interrupted(call)
     if raw ~= nil and handle then        -- a hold may have it: its finalizer frees it
         C.rl_round_free(C.rl_release(ffi_gc(handle, orphan), BEGIN))
     elseif raw ~= nil then
-        C.rl_lease_abandon(raw)
+        C.rl_lease_free(raw, ABANDON)
     end
 end
 
@@ -291,19 +292,19 @@ end
 -- @return its value
 function _M.disown(handle)
     local value = ffi_values.of(handle)
-    C.rl_disown(ffi_gc(handle, nil))
+    C.rl_lease_free(ffi_gc(handle, nil), DISOWN)
     return value
 end
 
 --- Frees a lease's handle without a release: the lease is no longer renewed, and expires.
 function _M.drop(handle)
-    C.rl_lease_drop(ffi_gc(handle, nil))
+    C.rl_lease_free(ffi_gc(handle, nil), DROP)
 end
 
 --- Frees the handle of a lease whose owner no longer exists, and releases the lease without
 -- waiting, as its finalizer does.
 function _M.orphan(handle)
-    C.rl_lease_orphan(ffi_gc(handle, nil))
+    C.rl_lease_free(ffi_gc(handle, nil), ORPHAN)
 end
 
 --- Extends a lease to `lease` seconds from now.
@@ -342,7 +343,7 @@ function _M.release_done(client, subject, handle, round, granted)
         return true, told, unseeded_out[0] ~= 0
     end
     local taker = ffi_values.taker(handle) or false
-    C.rl_lease_drop(handle)
+    C.rl_lease_free(handle, DROP)
     return nil, failure(client, subject, round), taker
 end
 
@@ -355,7 +356,7 @@ end
 --- Releases a lease that has no owner, or whose release was sent already, and does not wait for
 -- the answers.
 function _M.abandon(handle)
-    C.rl_lease_abandon(ffi_gc(handle, nil))
+    C.rl_lease_free(ffi_gc(handle, nil), ABANDON)
 end
 
 --- Whether a call must not wait any longer: the client is closed, or the process ends.
