@@ -249,6 +249,7 @@ typedef struct rl_node_result {
     int32_t code;            /* rl_code when not answered or the vote did not count; RL_OK
                                 and not answered: decided without this node */
     int32_t asked;           /* 1: the node was asked */
+    int32_t agreed;          /* rl_ask(): 1: a majority gave this answer */
     int32_t data_len;        /* 0 while the round is not done */
     int64_t extra;
     const char *data;        /* valid until the round is freed */
@@ -317,7 +318,6 @@ typedef struct rl_node_info {
 /* How long granted rounds of one kind took: from the call that began the round to the one
  * that gave it back. */
 typedef struct rl_times {
-    int64_t count;
     int64_t sum_us;
     int64_t within[RL_TIMES_BOUNDS + 1]; /* [i]: how many took at most 100 << i us, and
                                 more than the bound before; the last: all others */
@@ -416,7 +416,7 @@ rl_round *rl_release(rl_lease *lease, int32_t how);
  * to 1 MiB; script RL_CLIENT_LIST asks that node for its CLIENT LIST of
  * ordinary connections: a list of more than 1 MiB breaks the connection. Outcomes:
  * RL_GRANTED (all have answered or no longer can; with RL_ASK_MAJORITY and RL_ASK_VOTERS: a
- * majority answered, see rl_round_agreed()), RL_NO_QUORUM, RL_NOT_A_LOCK, RL_CLOSED. NULL: as
+ * majority answered), RL_NO_QUORUM, RL_NOT_A_LOCK, RL_CLOSED. NULL: as
  * rl_acquire(). */
 rl_round *rl_ask(rl_client *client, int32_t whom, int script, const rl_bytes *keys,
                  int nkeys, const rl_bytes *args, int nargs, int64_t within_ms);
@@ -577,10 +577,6 @@ int rl_round_outcome(const rl_round *round);
 
 /* The answer of node i (from 0) so far, or why there is none. */
 void rl_round_node(const rl_round *round, int i, rl_node_result *out);
-
-/* The majority of an rl_ask() round that gave the same answer, as a mask of nodes; 0:
- * none. */
-uint32_t rl_round_agreed(const rl_round *round);
 
 /* Frees a round, done or not; never NULL. */
 void rl_round_free(rl_round *round);

@@ -31,8 +31,7 @@ int core_init(struct core *core, const struct node_config *configs, int n,
     core->health.kind = TIMER_HEALTH;
     core->pace.timer.kind = TIMER_PACE;
     core->tell = -1;
-    guard_init(core, NULL, NULL, 0, 0);
-    guard_join(core, NULL, "");
+    guard_init(core, NULL, NULL, 0, 0, NULL, "");
     int ok = core->nodes && core->node_timers && core->guards &&
              state_add_timers(core, (uint32_t)links + 2) == 0;
     for (int k = 0; ok && k < links; k++) {

@@ -270,15 +270,11 @@ void rl_round_node(const rl_round *round, int i, rl_node_result *out)
     out->vote = slot->vote;
     out->code = slot->code;
     out->asked = slot->state == SLOT_SENT || slot->state == SLOT_CONFIRMING;
+    out->agreed = round->agreed >> i & 1;
     out->extra = slot->extra;
     out->data_len = round->outcome ? (int32_t)slot->data_len : 0;
     out->data = round_data(slot);
     engine_unlock(c);
-}
-
-uint32_t rl_round_agreed(const rl_round *round)
-{
-    return round->agreed;
 }
 
 void rl_round_free(rl_round *round)

@@ -269,8 +269,7 @@ static struct rl_client *client_new(const char *key, size_t len, const rl_option
         memcpy(c->key, key, len);
     c->core.options = *options;
     guard_init(&c->core, options->unguarded ? NULL : c->marker, c->marker_script,
-               options->max_lease_ms, options->lease_ms);
-    guard_join(&c->core, c->cluster, c->servers);
+               options->max_lease_ms, options->lease_ms, c->cluster, c->servers);
     if (options->tell_script)
         c->core.tell = core_script(&c->core, options->tell_script,
                                    strlen(options->tell_script), 0);

@@ -2,6 +2,7 @@
 #include "io/tls.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 struct tls_context *tls_context_new(int verify, char *const *file, char *err,
                                     size_t err_size)
@@ -12,65 +13,25 @@ struct tls_context *tls_context_new(int verify, char *const *file, char *err,
     return NULL;
 }
 
-int tls_context_use(struct tls_context *context, char *const *file, char **text, char *err,
-                    size_t err_size)
-{
-    (void)context, (void)file, (void)text, (void)err, (void)err_size;
-    return -1;
-}
-
-void tls_context_free(struct tls_context *context)
-{
-    (void)context;
-}
-
-void tls_on_cleanup(void (*fn)(void))
-{
-    (void)fn;
-}
-
-void tls_thread_end(void)
-{
-}
-
-struct tls *tls_new(struct tls_context *context, const char *name, int port, char *err,
-                    size_t err_size)
-{
-    (void)context, (void)name, (void)port;
-    snprintf(err, err_size, "no TLS");
-    return NULL;
-}
-
 void tls_free(struct tls *t)
 {
-    (void)t;
+    (void)t;                      /* NULL */
 }
 
-int tls_feed(struct tls *t, const char *data, size_t len)
-{
-    (void)t, (void)data, (void)len;
-    return -1;
-}
+/* ---- never called without a context ---- */
 
-int tls_handshake(struct tls *t)
-{
-    (void)t;
-    return TLS_BROKEN;
-}
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#define NEVER(function) function { abort(); }
 
-int tls_read(struct tls *t, char *data, int size)
-{
-    (void)t, (void)data, (void)size;
-    return TLS_BROKEN;
-}
-
-int tls_write(struct tls *t, const char *data, size_t len)
-{
-    (void)t, (void)data, (void)len;
-    return TLS_BROKEN;
-}
-
-void tls_close(struct tls *t)
-{
-    (void)t;
-}
+NEVER(int tls_context_use(struct tls_context *context, char *const *file, char **text,
+                          char *err, size_t err_size))
+NEVER(void tls_context_free(struct tls_context *context))
+NEVER(void tls_on_cleanup(void (*fn)(void)))
+NEVER(void tls_thread_end(void))
+NEVER(struct tls *tls_new(struct tls_context *context, const char *name, int port, char *err,
+                          size_t err_size))
+NEVER(int tls_feed(struct tls *t, const char *data, size_t len))
+NEVER(int tls_handshake(struct tls *t))
+NEVER(int tls_read(struct tls *t, char *data, int size))
+NEVER(int tls_write(struct tls *t, const char *data, size_t len))
+NEVER(void tls_close(struct tls *t))

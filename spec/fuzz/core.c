@@ -527,8 +527,7 @@ static void begin(struct world *w, uint8_t how)
     MUST(reader_load() == NULL);
     MUST(core_init(&w->core, w->config, n, 10000, how) == 0);
     if (GUARDED) {
-        guard_init(&w->core, MARKER, "M", 60000, 30000);
-        guard_join(&w->core, how & 0x20 ? "ours" : NULL, "a:1 b:1");
+        guard_init(&w->core, MARKER, "M", 60000, 30000, how & 0x20 ? "ours" : NULL, "a:1 b:1");
         w->core.tell = core_script(&w->core, "T", 1, w->now_ms);
     }
     w->primitive.acquire = core_script(&w->core, "A", 1, w->now_ms);

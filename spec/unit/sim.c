@@ -140,7 +140,7 @@ void sim_restart(struct sim *s, int i)
 
 void sim_guard(struct sim *s, int64_t max_lease_ms)
 {
-    guard_init(&s->core, "marker", "mark", max_lease_ms, max_lease_ms);
+    guard_init(&s->core, "marker", "mark", max_lease_ms, max_lease_ms, NULL, "");
     s->core.tell = core_script(&s->core, "tell", 4, s->now_ms);
     for (int i = 0; i < s->n; i++)
         s->config[i].marker = "marker", s->config[i].guarded = 1,

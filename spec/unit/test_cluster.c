@@ -109,7 +109,7 @@ static struct sim *cluster_of(const char *name)
 {
     struct sim *s = sim_new(3);
     sim_guard(s, MAX_LEASE_MS);
-    guard_join(&s->core, name, OURS);
+    guard_init(&s->core, "marker", "mark", MAX_LEASE_MS, MAX_LEASE_MS, name, OURS);
     for (int i = 0; i < 3; i++) {
         s->server[i].clockless = 0;
         admitted_by_others(s, i, MAX_LEASE_MS);
@@ -365,7 +365,7 @@ SIM_TEST(a_stranger_begins_nothing, cluster_of(NULL))
 
 SIM_TEST(a_lone_client_takes_no_server_of_many, sim_new(1))
 {
-    guard_join(&s->core, NULL, "c:6379");
+    guard_init(&s->core, NULL, NULL, 0, 0, NULL, "c:6379");
     s->config[0].marker = "marker";
     is_of_list(s, 0, THEIRS);
     CHECK_INT(tries(s), RL_CONFIG);

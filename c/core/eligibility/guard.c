@@ -19,17 +19,13 @@ enum {
     NEW_MS = 5000                 /* of a quarantine, before rl_teach() may end it */
 };
 
-void guard_init(struct core *core, const char *key, const char *script,
-                int64_t max_lease_ms, int64_t lease_ms)
+void guard_init(struct core *core, const char *key, const char *script, int64_t max_lease_ms,
+                int64_t lease_ms, const char *name, const char *servers)
 {
     core->marker = key;
     core->max_lease_ms = max_lease_ms ? max_lease_ms : DEFAULT_MAX_LEASE_MS;
     core->lease_ms = lease_ms ? lease_ms : core->max_lease_ms;
     core->marker_script = script;
-}
-
-void guard_join(struct core *core, const char *name, const char *servers)
-{
     core->servers = servers;
     cluster_hash(servers, core->hash);
     snprintf(core->name, sizeof(core->name), "redlock:%.8s", core->hash);

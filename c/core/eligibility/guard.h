@@ -26,14 +26,11 @@
 
 #include "core/base/state.h"
 
-/* key: of the marker, NULL: no guard; must outlive the core, like the script
- * (lua/redlock/scripts/marker/set.lua). Both times are as in rl_options. */
-void guard_init(struct core *core, const char *key, const char *script,
-                int64_t max_lease_ms, int64_t lease_ms);
-
-/* Sets the cluster of the client: its name; NULL: the list of its servers stands for it
- * (cluster.h). The list must outlive the core. */
-void guard_join(struct core *core, const char *name, const char *servers);
+/* key: of the marker, NULL: no guard; script: lua/redlock/scripts/marker/set.lua. Both times
+ * are as in rl_options. name: of the cluster; NULL: the list of its servers stands for it
+ * (cluster.h). key, script and servers must outlive the core. */
+void guard_init(struct core *core, const char *key, const char *script, int64_t max_lease_ms,
+                int64_t lease_ms, const char *name, const char *servers);
 
 /* Another node that is ready and the same server as node i, by run_id; -1: none. */
 int guard_twin(const struct core *core, int i);

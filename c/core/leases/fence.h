@@ -22,9 +22,6 @@ void fence_issue(struct rl_lease *lease, const struct rl_round *round);
 int fence_put(struct rl_round *round, int i, int64_t now_ms);
 int fence_release(struct rl_round *release, int i, int64_t now_ms);
 
-/* The bound of counters and tokens, which Lua, JSON and printed text keep exact. */
-#define TOKEN_END INT64_C(100000000000000)
-
 static inline int fence_is_token(int64_t n)
 {
     return n > 0 && n < TOKEN_END;

@@ -105,6 +105,9 @@ struct round_kind {
     void (*ended)(struct rl_round *round);
 };
 
+/* The bound of counters and tokens, which Lua, JSON and printed text keep exact. */
+#define TOKEN_END INT64_C(100000000000000)
+
 #define ROUND_POSTED ((void *)1)
 
 /* Each of these holds a reference: the caller's handle, the active list, the list of

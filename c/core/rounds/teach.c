@@ -15,7 +15,6 @@ enum {
     PER_MS = 16                   /* tokens that may be issued in a millisecond */
 };
 
-#define TOKEN_END INT64_C(100000000000000)       /* 10^14: exact in Lua and JSON */
 #define TOKEN_STEP 32                            /* of scripts/fenced/counter.lua */
 #define ROOM (INT64_C(1) << 32)                  /* for counting above a base */
 #define AHEAD_MS (INT64_C(10) * 365 * 86400000)  /* ten years */

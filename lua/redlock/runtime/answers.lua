@@ -1,14 +1,12 @@
 --- The servers' answers in a round, what they suggest for the next attempt, and the error of a
 -- round that failed, server by server.
 
-local bit = require "bit"
 local ffi = require "ffi"
 local errors = require "redlock.runtime.errors"
 local ffi_core = require "redlock.runtime.ffi"
 
 local ipairs, tonumber = ipairs, tonumber
 local ffi_new, ffi_string, format = ffi.new, ffi.string, string.format
-local band, lshift = bit.band, bit.lshift
 local concat, find = table.concat, string.find
 
 local _M = {}
@@ -25,12 +23,13 @@ end
 
 --- @return the answers in a round: a list of { node, vote, info, data, agreed }
 function _M.of(client, round)
-    local answers, agreed = {}, load().rl_round_agreed(round)
+    local answers = {}
+    load()
     for i = 0, client.size - 1 do
         C.rl_round_node(round, i, node_out)
         if node_out.answered ~= 0 then
             answers[#answers + 1] = { node = i + 1, vote = node_out.vote,
-                info = tonumber(node_out.extra), agreed = band(agreed, lshift(1, i)) ~= 0,
+                info = tonumber(node_out.extra), agreed = node_out.agreed ~= 0,
                 data = ffi_string(node_out.data, node_out.data_len) }
         end
     end
