@@ -25,6 +25,11 @@ _M.FOREVER = FOREVER_MS / 1000
 local C, GRANTED, orphan
 local keys_buf, args_buf, lease_place, unseeded_out, changes_out
 
+-- Apart from load(), as LuaJIT does not compile functions that make closures.
+local function free_orphan(lease)
+    C.rl_lease_free(lease, ORPHAN)
+end
+
 --- Loads the core and prepares its buffers, at first use in a process.
 function _M.load()
     if C then
@@ -32,7 +37,7 @@ function _M.load()
     end
     C = ffi_core.load()
     GRANTED = tonumber(C.RL_GRANTED)
-    orphan = finalizers.of(function(lease) C.rl_lease_free(lease, ORPHAN) end)
+    orphan = finalizers.of(free_orphan)
     ffi_values.load(C)
     keys_buf, args_buf = ffi_values.keys, ffi_values.args
     lease_place, unseeded_out = ffi.typeof "rl_lease *[1]", ffi_new "uint32_t[1]"
