@@ -377,7 +377,9 @@ _M.list = {
         before = function(_, server, key, args)
             local entry, door = server:look(key), server:look("redlock:{" .. key .. "}:door")
             server.was, server.door = entry and entry.value, door ~= nil
-            server.mine = server.was == args[1]
+            -- Once it is settled, another label follows the digits.
+            server.mine = type(server.was) == "string" and type(args[1]) == "string"
+                and server.was:sub(1, 40) == args[1]:sub(1, 40)
         end,
         script = function(_, server, role, key, args, vote, attempt)
             local kind = attempt and attempt.kind
