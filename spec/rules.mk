@@ -219,7 +219,7 @@ mutant-unit: $(call UNIT,test) $(PURE:%=$(BUILD)/obj/%.o)
 	    $(filter-out $(BUILD)/obj/$(MUTANT).o,$^) $(LDFLAGS) $(WRAP) $(LIBHIREDIS) -ldl
 
 .PHONY: mutants
-mutants: sim-core ## check that wrong variants are caught; ONLY=name
+mutants: sim-core $(call UNIT,test) $(PURE:%=$(BUILD)/obj/%.o) ## check that wrong variants are caught; ONLY=name
 	@RECORD=1 luajit spec/sim/mutate.lua
 
 .PHONY: power
