@@ -133,11 +133,6 @@ end
 -- Nightly: each is built, and tried for up to three seeds
 describe("a library that #nightly", function()
     for what, m in pairs {
-        ["frees what it passes on in nginx"] = { "lua/redlock/lock/handover.lua",
-            "    return queue ~= nil and local_queue.offer(queue, hold)\n",
-            "    return queue ~= nil and local_queue.offer(queue, hold)\n"
-                .. "        and rounds.release(hold.lease) ~= nil\n", "while it is client 5#",
-            { clients = 4, kinds = { "blocking" }, nginx = 1, only = {}, hold_s = 0.02 } },
         ["releases whatever is there"] = { "lua/redlock/scripts/lock/release.lua",
             "if value == ARGV[1] then", "if value then", "while it is client" },
         ["is content with half of the servers"] = { "c/core/base/quorum.c",
