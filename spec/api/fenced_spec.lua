@@ -71,7 +71,7 @@ for _, n in ipairs { 1, 2, 3, 5 } do
             assert.is_true(fenced:unlock())
         end)
 
-        it("goes on when its counters have expired, a day after the last hold", function()
+        it("continues above its last token once its counters have expired", function()
             local token = once(client)
             support.eventually(function() return cluster:keys() == n end)
             cluster:each(function(s)

@@ -252,8 +252,8 @@ return {
             s:take(b)
         end },
 
-    -- One client sees at its next look that a server's clock was stepped: it writes it down, and
-    -- asks whether it still holds what it does. B starts behind it.
+    -- One client sees at its next look that a server's clock was stepped: it writes the
+    -- step down, and asks the servers whether its holds are still valid. B starts after that.
     { name = "late client after a step", often = 0.3, n = 3, guarded = true, breaks = {},
         processes = 2, lease = 5, play = function(s)
             local a, b, sim = s[1], s[2], s.sim

@@ -271,8 +271,8 @@ _M.list = {
         end,
     } },
 
-    -- Each client adds what it has seen of it, and none what another one has. It is as long as the
-    -- max_lease that it names, whoever ends it, but for init().
+    -- Each client adds only the time that it has seen itself. A quarantine is as long as the
+    -- max_lease in its marker, also if a client with another max_lease ends it; init() may cut it.
     { name = "a quarantine is no older than it says", of = "guarded",
         needs = { "boottime", "keys", "quarantines" },
         on = {

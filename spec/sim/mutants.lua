@@ -43,7 +43,7 @@ return {
         from = "return t->absent + t->foreign >= quorum_size(t->n);", to = "return 0;",
         by = { "no is no" } },
 
-    { name = "let go before the holder knows of the loss", file = "c/core/leases/watchdog.c",
+    { name = "released before the holder knows of the loss", file = "c/core/leases/watchdog.c",
         from = "&& !lease->promised_ms)\n        expire_when_promised(lease);",
         to = ")\n        release_end(lease, now_ms);",
         by = { "valid as long as it was said" } },

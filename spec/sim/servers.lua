@@ -261,8 +261,8 @@ end
 
 -- ---- loading ---------------------------------------------------------------------
 
--- What a script is for, alone and behind the marker's check, unless another one of the same text is
--- known for something.
+-- Notes the role of a script, by itself and with the marker's check before it. A text that has a
+-- role already keeps it.
 local function know(script, role)
     local hex = require("redlock.testing.sha1").hex
     for _, text in ipairs { script, require("redlock.servers.restart_guard").wrap(script) } do

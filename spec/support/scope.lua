@@ -1,5 +1,5 @@
 -- Everything that has to be undone: child processes, connections, directories, ports. What a test
--- and its before_each() have made is undone behind it, what setup() has made behind the file.
+-- and its before_each() have made is undone after the test, what setup() has made after the file.
 local sys = require "spec.support.sys"
 
 local _M = {}

@@ -186,6 +186,7 @@ static int acquire_answered(struct rl_round *round, int i, int code,
  * another place keeps a stray: it never counts, takes up room on that node, and is dropped
  * there once the acquire is won (mend_strays()), or by the release.
  */
+
 /* The verdict if only grants of that number count. */
 static enum verdict verdict_for(const struct rl_round *round, int64_t number)
 {
