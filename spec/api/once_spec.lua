@@ -227,7 +227,7 @@ describe("a history of periods", function()
 
     it("shows if what is settled was let go", function()
         local broken = { "scripts/lock/settle.lua",
-            "redis.call('set', KEYS[1], ARGV[#ARGV]", "redis.call('del', KEYS[1], ARGV[#ARGV]" }
+            "redis.call('set', KEYS[1], closed", "redis.call('del', KEYS[1], closed" }
         torture.run { broken = { broken }, code = code(CODE),
             enough = function(history) return wrong(starts(history)) end }
     end)

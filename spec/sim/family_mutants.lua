@@ -165,11 +165,12 @@ return {
     -- ---- jobs, rates ----
 
     { name = "settled without a look at the value", file = SCRIPTS .. "lock/settle.lua",
-        family = "once", from = "if value == ARGV[1] or value == closed then", to = "if value then",
+        family = "once", from = "if ended and (value == ARGV[1] or value == closed) then",
+        to = "if ended and value then",
         by = { "only one's own" } },
 
     { name = "a period is not closed", file = SCRIPTS .. "lock/settle.lua", family = "once",
-        from = "    redis.call('set', KEYS[1], ARGV[#ARGV]", to = "    select('#', ARGV[#ARGV]",
+        from = "    redis.call('set', KEYS[1], closed", to = "    select('#', closed",
         by = { "once in a period" } },
 
     { name = "a clock that was set back keeps places", file = SCRIPTS .. "fair/queue.lua",

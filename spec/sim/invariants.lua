@@ -75,8 +75,9 @@ _M.list = {
             elseif role == "import" and not (old and new and old.value == server.replaced
                 and new.value == value) then
                 return "an import makes or takes " .. key
-            elseif role == "extend" and new.at < old.at then
-                return "an extension shortens " .. key
+            elseif (role == "extend" or role == "import" or role == "settle" and not server.ends)
+                and old and new and new.at < old.at then
+                return role .. " shortens " .. key
             elseif (role == "acquire" or role == "heal") and old then
                 return "an attempt overwrites " .. key
             end

@@ -106,6 +106,19 @@ return {
         from = "if redis.call('pttl', KEYS[1]) < tonumber(ARGV[2]) then", to = "do",
         by = { "only what is ours" } },
 
+    { name = "settle shortens what goes on", file = "lua/redlock/scripts/lock/settle.lua",
+        from = "if redis.call('pttl', KEYS[1]) < tonumber(ARGV[2]) then", to = "do",
+        by = { "only what is ours", "one holder" } },
+
+    { name = "a fair lock that is asked again is shortened", spec = "spec/api/ends_spec.lua "
+            .. "shortens no fair lock", file = "lua/redlock/scripts/fair/acquire.lua",
+        from = "if call('pttl', KEYS[1]) < tonumber(ARGV[2]) then", to = "do" },
+
+    { name = "a permit's settle shortens what goes on",
+        file = "lua/redlock/scripts/slots/settle.lua",
+        spec = "spec/api/ends_spec.lua still that of a valid permit", from = "ARGV[#ARGV] == ''",
+        to = "false" },
+
     { name = "extend makes the key again", file = "lua/redlock/scripts/lock/extend.lua",
         from = "local value = redis.pcall('get', KEYS[1])",
         to = "redis.call('set', KEYS[1], ARGV[1], 'PX', ARGV[2], 'NX')\n"

@@ -58,6 +58,7 @@ local function before_script(server, sha, keys, args)
         return
     end
     server.replaced = args[5] and args[4] or args[3]      -- by an import
+    server.ends = args[#args] == "closed"                 -- whether a settle ends the hold
     look_before(server, keys[1], args)
 end
 

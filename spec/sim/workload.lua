@@ -33,6 +33,7 @@ local CODES = {
     isLocked = set("no_quorum", "closed", "cancelled"),
     token = set("lost", "not_held", "closed"),
     stillMine = set("lost", "no_quorum", "not_held", "closed", "cancelled"),
+    settle = set("expired", "held", "unknown", "lost", "not_held", "closed", "cancelled"),
     export = set("lost", "not_held", "closed"),
     import = set("lost", "unknown", "expired", "config", "closed", "cancelled"),
     checkSequencer = set("no_quorum", "closed", "cancelled"),
@@ -46,7 +47,7 @@ local EXTENDS = set("extend", "lock", "tryLock")
 function _M.names(sim)
     local all = { "a", "b", "c" }
     sim.names, sim.parcels, sim.gives, sim.closes = {}, {}, sim:chance(20), sim:chance(12)
-    sim.writes_late = sim:chance(30)
+    sim.writes_late, sim.settles = sim:chance(30), sim.seed % 8 == 3
     for i = 1, sim:pick { 1, 1, 1, 2, 3 } do
         sim.names[i] = all[i]
     end
@@ -225,6 +226,13 @@ local acts = {
     end,
 }
 
+--- Gives the keys less time than the hold has left, which must not matter.
+local function settle(sim, t, lock)
+    local seconds = sim:apart("settles", sim.below, sim, 1000) / 1000 * lock:remaining()
+    call(sim, t, lock, "settle", { within_us = (sim.config.connect_timeout
+        + sim.config.timeout * 4 + 0.05) * SECOND }, max(seconds, 0.001), { keep = true })
+end
+
 --- Exports the hold.
 -- @return a parcel, for import(); or nil
 local function export(sim, t, lock, hold)
@@ -313,6 +321,9 @@ local function use(sim, t, lock, hold)
             sim:tell("call", { task = t, method = "other", attempts = 0, told = told,
                 began_us = began_us, took_us = 0 })
             call(sim, t, lock, "isValid", { told = told })
+            if sim.settles and not sim.calm_at then
+                settle(sim, t, lock)
+            end
             if sim:chance(40) and not sim.calm_at then
                 sim:pick(lock.token and sim:chance(50) and fenced_acts or acts)(sim, t, lock)
             end

@@ -237,6 +237,7 @@ function _M.define(def)
     self.channel = def.channel
         and checked(validate.name, "primitive.channel()", def.channel, MAX_CHANNEL)
     self.waits = self.waits or def.args ~= nil or def.channel ~= nil
+    self.users = true
     return self
 end
 

@@ -128,8 +128,9 @@ function _M.leave(lock, owner, hold, seconds)
     question.say(lock.client, settling(lock, owner, hold, seconds))
 end
 
---- Gives the keys of a hold an end of their own, `seconds` from now, sooner or later than before.
--- keep: whether the hold continues; else this is the last unlock, whatever the outcome.
+--- Gives the keys of a hold an end of their own, `seconds` from now. keep: whether the hold
+-- continues, whose keys then end no sooner than before; else this is the last unlock, whatever the
+-- outcome.
 -- @return true (unconfirmed, where the caller cannot wait); or nil and an error: expired, held,
 --   unknown (no majority answered: the keys end with the lease, or after `seconds`), closed,
 --   unsupported
@@ -137,6 +138,9 @@ function _M.settle(lock, owner, hold, seconds, keep)
     local client = lock.client
     if not lock.primitive.settle_script then
         return nil, errors.new("unsupported", lock)
+    elseif keep and lock.primitive.users and seconds < hold.seconds then
+        validate.bad("seconds", format("with keep a hold of %s needs at least its lease, %g",
+            lock:describe(), hold.seconds))
     end
     local now, ok, err = client.now(), true, nil
     local ends = now + rounds.remaining(hold.lease)

@@ -90,7 +90,7 @@ function Lock:unlock(opts) end
 ---@return redlock.Error err  expired; held: by another now; unknown; not_held; lost; unsupported
 function Lock:settle(seconds, opts) end
 
----Whether `lock:settle` keeps the hold.
+---Whether `lock:settle` keeps the hold, whose keys then end no sooner than before.
 ---@class (exact) redlock.SettleOptions
 ---@field keep? boolean  true: the hold continues, and `unlock` still releases it
 

@@ -31,9 +31,9 @@
 ---need no message. With `shared` that is advice: minorities of several attempts together may have
 ---kept somebody out.
 ---
----`settle` makes the keys last ARGV[2] ms from now, whether that is more or less than before. Its
----ARGV ends with "" if the hold continues, else with "closed". `lock:settle` and `closed_for` use
----it.
+---`settle` makes the keys last ARGV[2] ms from now. Its ARGV ends with "" if the hold continues,
+---which it must never shorten; else with "closed", and then it may. `lock:settle` and `closed_for`
+---use it.
 ---
 ---`vote` says which grants of `acquire` and `import` make a majority. "yes": all, 1 and 2.
 ---

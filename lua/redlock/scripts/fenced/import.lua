@@ -13,5 +13,5 @@ elseif value == ARGV[1] then
     return {2, token}
 end
 call('pexpire', KEYS[2], ARGV[5])
-call('set', KEYS[1], ARGV[1], 'PX', ARGV[2])
+call('set', KEYS[1], ARGV[1], 'PX', math.max(ARGV[2], call('pttl', KEYS[1])))
 return {1, token}

@@ -19,8 +19,9 @@ for i = 6, #ARGV do
     redis.call('zadd', KEYS[2], 0, who)
 end
 if #ARGV > 5 then
-    redis.call('pexpire', KEYS[1], ARGV[2])
-    redis.call('pexpire', KEYS[2], ARGV[2])
+    local stays = math.max(ARGV[2], redis.call('pttl', KEYS[1]))
+    redis.call('pexpire', KEYS[1], stays)
+    redis.call('pexpire', KEYS[2], stays)
 end
 local n = redis.call('zcard', KEYS[2])
 if n >= tonumber(count) and before < tonumber(count) then redis.pcall('publish', ARGV[3], '') end

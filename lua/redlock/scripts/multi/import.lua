@@ -14,6 +14,6 @@ elseif old < n then
     return 0
 end
 for i = 1, n do
-    redis.call('set', KEYS[i], ARGV[1], 'PX', ARGV[2])
+    redis.call('set', KEYS[i], ARGV[1], 'PX', math.max(ARGV[2], redis.call('pttl', KEYS[i])))
 end
 return 1

@@ -7,14 +7,17 @@ end
 local old = '1 ' .. ARGV[3]
 local value = kind == 'string' and call('get', KEYS[1])
 if value == ARGV[3] then
+    local ends = now + math.max(ARGV[2], call('pttl', KEYS[1]))
     call('del', KEYS[1], KEYS[2])
-    call('zadd', KEYS[1], now + ARGV[2], me)
-    call('pexpireat', KEYS[1], now + ARGV[2])
+    call('zadd', KEYS[1], ends, me)
+    call('pexpireat', KEYS[1], ends)
     redis.pcall('publish', 'redlock:{' .. KEYS[1] .. '}:free', '')
     return 1
-elseif kind == 'zset' and tonumber(call('zscore', KEYS[1], old) or 0) > now then
+end
+local ends = kind == 'zset' and tonumber(call('zscore', KEYS[1], old)) or 0
+if ends > now then
     call('zrem', KEYS[1], old)
-    put(now + ARGV[2])
+    put(math.max(now + ARGV[2], ends))
     return 1
 end
 return value and {-1, 0, string.sub(value, 1, 20) .. string.sub(value, 41, 215)} or 0

@@ -7,6 +7,7 @@ local value = call('hget', KEYS[2], agreed)
 if value ~= ARGV[4] then
     return value and {-1, 0, string.sub(value, 1, 20) .. string.sub(value, 41, 215)} or 0
 end
+local ends = math.max(now + ARGV[2], tonumber(call('zscore', KEYS[1], agreed)))
 free(agreed)
-put(agreed, now + ARGV[2])
+put(agreed, ends)
 return {1, agreed}
