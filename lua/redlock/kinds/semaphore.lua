@@ -23,7 +23,7 @@ local asking = require "redlock.lock.asking"
 local future = require "redlock.lock.future"
 
 local ipairs, setmetatable, tonumber, floor = ipairs, setmetatable, tonumber, math.floor
-local format, sub = string.format, string.sub
+local find, format, sub = string.find, string.format, string.sub
 local band, rshift = bit.band, bit.rshift
 
 local _M = { MAX = 1024 }        -- the 256 bytes of an answer tell four slots to a digit
@@ -150,14 +150,14 @@ end
 
 _M.available = methods.availablePermits
 
-function methods:getName() return self.name end
+function methods:getName() return self.given end
 
 function methods:describe()
-    return "semaphore '" .. printable(self.name) .. "'"
+    return "semaphore '" .. printable(self.given) .. "'"
 end
 
 function methods:__tostring()
-    return format("semaphore(%s, %d permits)", printable(self.name), self.permits)
+    return format("semaphore(%s, %d permits)", printable(self.given), self.permits)
 end
 validate.methods(Semaphore, "semaphore", methods)
 
@@ -165,7 +165,9 @@ function _M.new(client, name, permits, opts)
     local fenced = validate.options("options", opts, OPTIONS).fenced
     validate.integer("permits", permits, 1, _M.MAX)
     lock.new(client, _M.permit, name)        -- checks the name
-    return setmetatable({ client = client, name = name, permits = permits,
+    -- Keys of names that end so are those of rate limiters; a colon more tells a semaphore apart.
+    local own = find(client.options.prefix .. name, ":rate:*$") and name .. ":" or name
+    return setmetatable({ client = client, given = name, name = own, permits = permits,
         fenced = validate.flag("fenced", fenced) }, Semaphore)
 end
 
