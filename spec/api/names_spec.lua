@@ -2,9 +2,10 @@
 local support = require "spec.support"
 
 local PREFIXES = { "", "a", "a:", "app:ra", "x:rate", "redlock:", "redlock:{", "{", "}:" }
-local NAMES = { "a", "te", "rate", "api", "api:rate", "api:rate:rate", "api:rate:", ":rate", "a:slots",
-    "a:latch", "a:leader", "a}:slots", "a}:fence", "{a}", "{a}:queue", "{a}:slots", "redlock:{a}:slots",
-    "redlock:{a:rate}:slots", "redlock:{server}:marker", "a\0", "a\n", "a ", "*", "1:a", "a:free" }
+local NAMES = { "a", "te", "rate", "api", "api:rate", "api:rate:rate", "api:rate:", ":rate",
+    "a:slots", "a:latch", "a:leader", "a}:slots", "a}:fence", "{a}", "{a}:queue", "{a}:slots",
+    "redlock:{a}:slots", "redlock:{a:rate}:slots", "redlock:{server}:marker", "a\0", "a\n", "a ",
+    "*", "1:a", "a:free" }
 
 -- One of each kind that has keys of its own. Kinds that exclude each other under a name share keys.
 local KINDS = {

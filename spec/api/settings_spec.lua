@@ -72,6 +72,50 @@ describe("redlock.from_environment", function()
             REDLOCK_CONFIG = home .. "/b.conf" }, ("{ nodes = %q }"):format(uris)))
     end)
 
+    -- A variable that one program has and another one lacks, such as a worker of nginx, would split
+    -- the two. That is loud for servers and passwords, and silent for a prefix.
+    it("reads a variable that names an option, or refuses it, never ignores it", function()
+        local options = require "redlock.servers.options"
+        local read = { cluster = "spec", user = "u", password = "p", password_file = "/f",
+            password_env = "PW", ca_file = "/ca", cert_file = "/cert", key_file = "/key" }
+        for _, row in ipairs(options.rows) do
+            local name, variable = row.name, "REDLOCK_" .. row.name:upper()
+            local value = read[name] or name == "prefix" and "app:" or "1"
+            local said, status = run(([[
+                local settings = require "redlock.servers.settings"
+                local opts, from = settings.read()
+                print(opts[%q], from.source)
+            ]]):format(name), { REDLOCK_NODES = uris, [variable] = value })
+            if read[name] then
+                assert.equal(value .. "\tREDLOCK_NODES, " .. variable, said)
+            else
+                assert.equal(1, status)
+                assert.matches("redlock: " .. variable .. ": .* settings file: " .. name .. " = ",
+                    said)
+            end
+            assert.equal("REDLOCK_NODES", (run(([[
+                print((select(2, require "redlock.servers.settings".read { %s = 1 })).source)
+            ]]):format(name), { REDLOCK_NODES = uris, [variable] = value })))      -- options win
+        end
+    end)
+
+    it("is not disturbed by what an orchestrator sets for a service named redlock", function()
+        assert.equal("REDLOCK_NODES, REDLOCK_CLUSTER", source { REDLOCK_NODES = uris,
+            REDLOCK_CLUSTER = "spec", REDLOCK_PORT = "tcp://10.0.0.1:6379",
+            REDLOCK_NAME = "/a/redlock", REDLOCK_SERVICE_HOST = "10.0.0.1",
+            REDLOCK_SERVICE_PORT = "6379", REDLOCK_PORT_6379_TCP_ADDR = "10.0.0.1",
+            REDLOCK_PORT_6379_TCP_PROTO = "tcp" })
+    end)
+
+    it("lets variables win over the file, with whatever password", function()
+        local file = write("p.conf", "user = a\npassword = b\n")
+        local secret = write("pw", "c\n")
+        assert.equal("a\tnil\t" .. secret, (run([[
+            local opts = require "redlock.servers.settings".read()
+            print(opts.user, opts.password, opts.password_file)
+        ]], { REDLOCK_NODES = uris, REDLOCK_CONFIG = file, REDLOCK_PASSWORD_FILE = secret })))
+    end)
+
     it("lets the program's options win", function()
         local file = write("c.conf", "timeout = 1\nlease = 20\npassword = x\ntls_verify = true\n")
         assert.equal("2\t20\tfalse\tspec", (run([[

@@ -97,6 +97,18 @@ describe("redlock", function()
             end
         end)
 
+        it("from no variable that other programs would lack without a word", function()
+            local held = start({}, "run", "x", "--prefix", "app:", "--", "sh", "-c",
+                "echo on; sleep 60")
+            assert.equal("on", held:read_line(30))
+            local status, said = ends(start({ env = { REDLOCK_PREFIX = "app:" } }, "run", "x",
+                "--no-wait", "--", "echo", "ran beside the holder"))
+            held:kill "TERM"
+            assert.equal(FAILED, status)
+            assert.matches("^redlock: REDLOCK_PREFIX: this option is not read", said)
+            assert.equal(128 + 15, (ends(held)))
+        end)
+
         it("from a file without mistakes", function()
             local function wrong(text, pattern)
                 local status, said = redlock("status", "x", "--config", write("bad.conf", text))
@@ -127,6 +139,8 @@ describe("redlock", function()
             local file = write("secret.conf", "user = locks\npassword = hunter2\n")
             for _, way in ipairs {
                 { { PW = "hunter2" }, "--user", "locks", "--password-env", "PW" },
+                { { REDLOCK_USER = "locks", REDLOCK_PASSWORD = "hunter2" } },
+                { { REDLOCK_USER = "locks", REDLOCK_PASSWORD_FILE = secret } },
                 { {}, "--user", "locks", "--password-file", secret },
                 { {}, "--config", file },
                 { { REDLOCK_NODES = table.concat(cluster:uris(), " ")

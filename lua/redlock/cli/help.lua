@@ -92,7 +92,8 @@ Then, in two other shells:
   redlock run hello --wait 20 -- echo "my turn"
 
 redlock takes the servers from --nodes, else from REDLOCK_NODES, else from the configuration
-file. That is the file that --config or REDLOCK_CONFIG names, else ~/.config/redlock.conf, else
+file (user, passwords and certificates likewise: REDLOCK_USER, REDLOCK_PASSWORD_FILE ...). That
+is the file that --config or REDLOCK_CONFIG names, else ~/.config/redlock.conf, else
 /etc/redlock.conf. It sets options of redlock.new, a line `option = value` each:
   nodes = rediss://HOST1 rediss://HOST2
           rediss://HOST3

@@ -152,7 +152,8 @@ end
 --   check     see above; rows with `late` are checked last, as they compare with other options
 --   c, as     the field of rl_options, and how its value is made (see client.lua)
 --   flag      of the command; it begins with --no- when it sets false; arg: its argument's name
---   env       an environment variable of the command
+--   env       true: may be given by a variable, REDLOCK_... Programs that share locks and lack the
+--             variable fail, or work as well; other options are refused there (settings.lua)
 --   of        the verb that has the flag; absent: all
 -- Source: 1 % + 2 ms of drift are those of the Redlock page.
 local NUMBER, WORDS = "number", "string|false"
@@ -181,7 +182,7 @@ _M.rows = {
         check = prefix, flag = "--prefix", arg = "TEXT" },
     { "cluster", false, WORDS, "name of these servers; the same in all programs",
         check = cluster, c = "cluster", as = "text", flag = "--cluster", arg = "NAME",
-        env = "REDLOCK_CLUSTER" },
+        env = true },
     { "label", true, "string|boolean", "the holder's name; true: host, process, program",
         check = label, flag = "--label", arg = "TEXT", of = "run" },
     { "on_event", "auto", '"auto"|false|fun(e: redlock.Event)', "\"auto\": to nginx's log",
@@ -209,20 +210,20 @@ _M.rows = {
     { "behind_proxy", false, "boolean", "servers may restart while connections to them stay",
         check = flag },
     { "user", false, WORDS, "for nodes that have no password of their own",
-        flag = "--user", arg = "NAME" },
-    { "password", false, "false|string|fun(): string, string?", "or a function" },
+        flag = "--user", arg = "NAME", env = true },
+    { "password", false, "false|string|fun(): string, string?", "or a function", env = true },
     { "password_file", false, WORDS, "file whose first line is the password",
-        flag = "--password-file", arg = "FILE" },
+        flag = "--password-file", arg = "FILE", env = true },
     { "password_env", false, WORDS, "environment variable that holds the password",
-        flag = "--password-env", arg = "NAME" },
+        flag = "--password-env", arg = "NAME", env = true },
     { "password_refresh", 300, NUMBER, "seconds to use a password function's result",
         check = seconds(0.001) },
     { "ca_file", false, WORDS, "PEM file: the CAs to trust; false: the system's", check = path,
-        c = "ca_file", as = "text", flag = "--ca-file", arg = "FILE" },
+        c = "ca_file", as = "text", flag = "--ca-file", arg = "FILE", env = true },
     { "cert_file", false, WORDS, "PEM file with client certificate and chain", check = path,
-        c = "cert_file", as = "text", flag = "--cert-file", arg = "FILE" },
+        c = "cert_file", as = "text", flag = "--cert-file", arg = "FILE", env = true },
     { "key_file", false, WORDS, "PEM file with the key of that certificate", check = path,
-        c = "key_file", as = "text", flag = "--key-file", arg = "FILE" },
+        c = "key_file", as = "text", flag = "--key-file", arg = "FILE", env = true },
     { "tls_verify", true, "boolean", "false: accept any certificate",
         check = flag, c = "tls_verify", as = "flag", flag = "--no-tls-verify" },
 }

@@ -8,7 +8,7 @@ local validate = require "redlock.runtime.validate"
 
 local ipairs, tonumber, type = ipairs, tonumber, type
 local each = pairs            -- for finalizers: see finalizers.lua
-local getenv, open = os.getenv, io.open
+local getenv, open, upper = os.getenv, io.open, string.upper
 
 local _M = {}
 
@@ -139,21 +139,23 @@ function _M.read(given, path, origin)
     path = path or variable "REDLOCK_CONFIG" or find()
     local opts = path and read_file(path) or {}
     local from = { path = path, secret = opts.password and true or has_password(opts.nodes) }
-    local source = {}
-    local function take(name, env)
+    local found, source = {}, { given.nodes ~= nil and origin or nil }
+    local function take(name, is_read)
+        local env = "REDLOCK_" .. upper(name)
         local value = given[name] == nil and variable(env)
-        if value then
-            opts[name], source[#source + 1] = value, env
+        if value and not is_read then
+            fail(env, ": this option is not read from the environment, as programs without the "
+                .. "variable would differ silently. Give it in the settings file: ", name, " = ...")
+        elseif value then
+            found[name], source[#source + 1] = value, env
         end
     end
-    source[1] = given.nodes ~= nil and origin or nil
-    take("nodes", "REDLOCK_NODES")
+    take("nodes", true)
     for _, row in ipairs(options.rows) do
-        if row.env then
-            take(row.name, row.env)
-        end
+        take(row.name, row.env)
     end
     source[#source + 1] = path
+    override(opts, found)
     override(opts, given)
     if not opts.nodes or type(opts.nodes) == "string" and not opts.nodes:find "[^%s,]" then
         no_servers(origin)
@@ -164,7 +166,7 @@ end
 
 --- @return the names of the environment variables that have a password, with these options
 function _M.secret_variables(opts)
-    local list = { opts.password_env or nil }
+    local list = { "REDLOCK_PASSWORD", opts.password_env or nil }
     if has_password(getenv "REDLOCK_NODES") then
         list[#list + 1] = "REDLOCK_NODES"
     end
