@@ -33,11 +33,12 @@ function redlock.new(opts) end
 
 ---Makes a client with the settings of the command `redlock`. The servers are in the environment
 ---variable `REDLOCK_NODES`; likewise `cluster`, user, passwords and files of TLS. A file may have
----these and all other options, in lines `option = value`: the file that `REDLOCK_CONFIG` names,
----else `redlock.conf` in `XDG_CONFIG_HOME` or `~/.config`, else `/etc/redlock.conf`. A program with
----raised privileges (setuid, file capabilities) ignores `XDG_CONFIG_HOME` and `HOME`. The event
----`configured`, and `source` of `client:check()`, say what was used. Raises if there are no
----servers, on bad settings, and on a variable that names another option.
+---these and all other options, in lines `option = value`; paths may be relative to its folder. It
+---is the file that `REDLOCK_CONFIG` names, else `redlock.conf` in `XDG_CONFIG_HOME` or `~/.config`,
+---else `/etc/redlock.conf`. A program with raised privileges (setuid, file capabilities) ignores
+---`XDG_CONFIG_HOME` and `HOME`. The event `configured`, and `source` of `client:check()`, say what
+---was used. Raises if there are no servers, on bad settings, and on a variable that names another
+---option.
 ---
 ---In nginx, call it in `init_by_lua`. Workers have the variable only if nginx.conf has the line
 ---`env REDLOCK_NODES;`.

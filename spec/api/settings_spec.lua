@@ -125,6 +125,19 @@ describe("redlock.from_environment", function()
         ]], { REDLOCK_NODES = uris, REDLOCK_CONFIG = file, REDLOCK_CLUSTER = "other", PW = "y" })))
     end)
 
+    it("takes paths in a file as relative to its folder, others as they are", function()
+        local file = write("sub/c.conf", "password_file = own/pw\nca_file = ca.crt\n"
+            .. "cert_file = /a.crt\nkey_file = false\n")
+        local code = [[
+            local o = redlock.from_environment({ key_file = "k" }).options
+            print(o.nodes[1].password_file, o.ca_file, o.cert_file, o.key_file)
+        ]]
+        assert.equal(("%s/sub/own/pw\t%s/sub/ca.crt\t/a.crt\tk"):format(home, home),
+            (run(code, { REDLOCK_NODES = uris, REDLOCK_CONFIG = file })))
+        assert.equal("sub/own/pw\tsub/ca.crt\t/a.crt\tk", (run(code, { REDLOCK_NODES = uris,
+            REDLOCK_CONFIG = "sub/c.conf" }, { "env", "-C", home })))
+    end)
+
     it("raises at the caller's line, and says what to do", function()
         local text = run("\nredlock.from_environment()", { HOME = home })
         assert.matches("code.lua:3: redlock: no servers are given.*export REDLOCK_NODES='redis://"

@@ -215,13 +215,10 @@ describe("the snippets of pages", function()
     -- A snippet for nginx with the servers of the specs: what it answers at a path; which lock it
     -- takes, and its status and log while somebody else has that.
     local function in_nginx(path, location, answer, name, complaint)
-        local code = assert(pages.snippets(path, "nginx")[1])
+        local init, server = pages.nginx(path, 1)
         local nodes = table.concat(cluster:uris(), '", "')
-        code = code:gsub("nodes = %b{}", 'nodes = { "' .. nodes .. '" }')
-        local init, rest = code:match "^init_by_lua_block (%b{})\n(.*)$"
-        local server = rest:match "^server (%b{})$"
-        rest = server and server:match "^{%s*listen [^;]+;(.*)}$" or rest
-        local ng = support.nginx { nodes = cluster, init = init:match "^{(.*)}$", server = rest }
+        init = init:gsub("nodes = %b{}", 'nodes = { "' .. nodes .. '" }')
+        local ng = support.nginx { nodes = cluster, init = init, server = server }
         assert.equal(answer, (ng:get(location)))
         support.eventually(nothing_held)
         local other = support.warm_client(cluster)

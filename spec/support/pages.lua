@@ -28,6 +28,14 @@ function _M.snippets(path, language)
     return list
 end
 
+--- A snippet for nginx: what is in its init_by_lua_block, and what is in its server.
+function _M.nginx(path, k)
+    local init, rest = assert(_M.snippets(path, "nginx")[k])
+        :match "^init_by_lua_block (%b{})\n?(.*)$"
+    local server = rest:match "^server (%b{})$"
+    return init:match "^{(.*)}$", server and server:match "^{%s*listen [^;]+;(.*)}$" or rest
+end
+
 --- How many snippets there are, by language.
 function _M.languages(path)
     local count = {}

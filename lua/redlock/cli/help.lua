@@ -94,12 +94,13 @@ Then, in two other shells:
 redlock takes the servers from --nodes, else from REDLOCK_NODES, else from the configuration
 file (user, passwords and certificates likewise: REDLOCK_USER, REDLOCK_PASSWORD_FILE ...). That
 is the file that --config or REDLOCK_CONFIG names, else ~/.config/redlock.conf, else
-/etc/redlock.conf. It sets options of redlock.new, a line `option = value` each:
+/etc/redlock.conf. It sets options of redlock.new, a line `option = value` each; paths are
+relative to its folder:
   nodes = rediss://HOST1 rediss://HOST2
           rediss://HOST3
   user = locks
-  password_file = /etc/redlock.password
-  ca_file = /etc/ssl/redis-ca.crt
+  password_file = redlock.password
+  ca_file = redlock.crt
 
 Options of all commands, before or after the command's name. Durations are seconds; fractions
 are fine:

@@ -56,6 +56,8 @@ local function convert(key, text, where)
         return text == "true"
     elseif kind == "number" then
         return tonumber(text) or fail(where, ": ", key, " needs a number")
+    elseif key:find "_file$" and text:find "^[^/]" then
+        return (where:match "^.*/" or "") .. text         -- paths count from the file's folder
     end
     return text
 end
