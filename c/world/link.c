@@ -7,7 +7,11 @@
 
 #include "node/buf.h"
 
-enum { CONNECTIONS = 1024 };
+enum {
+    CONNECTIONS = 4096,
+    BACKLOG = 64                  /* given up, that the system of a frozen server keeps for it */
+};
+static const int64_t NEVER_US = (int64_t)1 << 59;
 
 /* One direction. The buffer holds what was sent and not read yet; offsets count from the
  * beginning of the connection. */
@@ -84,6 +88,8 @@ void links_reset(void)
 
 static void push(struct conn_v *v, int64_t at_us, enum event_kind kind, uint64_t b)
 {
+    if (at_us >= NEVER_US)
+        return;                   /* nothing arrives until sim_mend() */
     v->events++;
     world_push(at_us, kind, index_of(v), b);
 }
@@ -359,6 +365,16 @@ void sim_server(int server, int state, double cost_us)
     }
 }
 
+/* True: the server is frozen, and its system accepts no more connections for it. */
+static int is_full(int server)
+{
+    int given_up = 0;
+    for (int i = 0; i < used; i++)
+        given_up += conns[i].used && conns[i].server == server && conns[i].served &&
+                    !conns[i].client;
+    return servers[server].state == SIM_FROZEN && given_up >= BACKLOG;
+}
+
 /* ---- events ---- */
 
 static void arrive(struct stream *s, uint64_t upto)
@@ -377,6 +393,8 @@ int link_event(enum event_kind kind, int conn, uint64_t b)
     v->events--;
     switch (kind) {
     case EV_CONNECT:
+        if (is_full(v->server))
+            break;
         v->served = v->client && server->state != SIM_DOWN;
         push(v, arrival_us(path_of(v), &v->down, path_of(v)->down_until_us, 0),
              EV_CONNECTED, !v->served);
@@ -468,8 +486,13 @@ void sim_mend(int process, int server)
     sim_silence(process, server, 0, 0);
     for (int i = 0; i < used; i++) {
         struct conn_v *v = &conns[i];
-        if (v->used && v->process == process && v->server == server)
-            v->up.last_us = v->down.last_us = 0;
+        if (!v->used || v->process != process || v->server != server)
+            continue;
+        v->up.last_us = v->down.last_us = 0;
+        if (!v->client && v->served && !v->events) {
+            end_served(v);        /* its end, too, was lost */
+            release(v);
+        }
     }
     sim_cut(process, server, 3, 0, 0);
 }

@@ -72,6 +72,32 @@ describe("a world", function()
         assert.is_false(task:isDone())
     end)
 
+    -- In a process of its own, which an assertion would end.
+    it("goes on while a server stays away, often or long, and has it back then", function()
+        for _, away in ipairs { { "cut", "mend" }, { "freeze", "thaw" } } do
+            local p = support.lua(([[
+                local world = require("redlock").testing.new { client = { max_hold = false } }
+                local clients = {}
+                for i = 1, 8 do
+                    clients[i] = world:client()
+                    assert(clients[i]:getLock("job" .. i):tryLock(0))
+                end
+                for n = 1, 600 do
+                    world:%s(1)
+                    world:advance(n == 1 and 1500 or 2)
+                    world:%s(1)
+                    world:advance(3)
+                end
+                for i = 1, 8 do
+                    assert(clients[i]:getLock("job" .. i):isValid())
+                    assert(clients[i]:stats().nodes[1].ready)
+                end
+                print "alive"
+            ]]):format(unpack(away)), { stderr = "stdout" })
+            assert.equal("alive\n", (p:read_all(120)))
+        end
+    end)
+
     it("keeps what the watchdog keeps, and tells of losses in time", function()
         local lock, lost = client:getLock("job"), nil
         assert(lock:lock())
