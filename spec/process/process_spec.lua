@@ -656,3 +656,25 @@ describe("values [37]", function()
         assert.equal(4 * 2 * 500, count)
     end)
 end)
+
+describe("a client for each job, none of them closed,", function()
+    it("leaves descriptors to the others, also beside a large heap", function()
+        local cluster = support.cluster(1)
+        local c = support.lua(([[
+            local support = require "spec.support"
+            local ballast, most = {}, 0
+            for i = 1, 20000 do
+                ballast[i] = ("x"):rep(1000) .. i
+            end
+            collectgarbage()
+            for i = 1, 150 do
+                local lock = support.client({ %q }):getLock("x" .. i)
+                assert(lock:tryLock(5) and lock:unlock())
+                most = math.max(most, support.fds())
+            end
+            print(most, #ballast)
+        ]]):format(cluster[1].uri), { stderr = "stdout" })
+        local most = tonumber(c:read_all(120):match "^(%d+)\t20000")
+        assert.is_true(most < 40 * 8, most)
+    end)
+end)

@@ -4,9 +4,24 @@ local ffi = require "ffi"
 local finalizers = require "redlock.runtime.finalizers"
 local rounds = require "redlock.runtime.rounds"
 
+local max = math.max
+
 local _M = {}
 
 local MAX_TEXT = 1024        -- bytes of an error of rl_open, which may name a file
+
+-- The collector does not see that a core has a thread and descriptors. So after MANY that were
+-- not closed it looks for clients that a program has dropped; twice, as it may be at work already.
+local MANY, opened = 32, 0
+
+local function count_opened()
+    opened = opened + 1
+    if opened == MANY then
+        opened = 0
+        collectgarbage()
+        collectgarbage()
+    end
+end
 
 -- close(core) is called when the core is collected.
 local function kept(core, close, text)
@@ -19,12 +34,14 @@ end
 --- Opens a core for one client, with rl_options and n rl_node_options.
 -- @return the core, which closes when collected; or nil and a sentence: what is wrong
 function _M.open(settings, nodes, n)
+    count_opened()
     local C, text = rounds.load(), ffi.new("char[?]", MAX_TEXT)
     return kept(C.rl_open(nil, 0, settings, nodes, n, text, MAX_TEXT), C.rl_close, text)
 end
 
 --- Releases all locks of a core, and closes its connections.
 function _M.close(core)
+    opened = max(opened - 1, 0)
     rounds.load().rl_close(ffi.gc(core, nil))
 end
 
