@@ -17,7 +17,7 @@ files["lua/redlock/types"] = { ignore = { "212", "241" } }
 files["lua/redlock/types.lua"] = { ignore = { "212", "241" } }
 -- Scripts that run inside Redis.
 files["lua/redlock/scripts"] = { std = "lua51", read_globals = { "redis", "KEYS", "ARGV", "no_lock",
-    "value" } }
+    "value", "not_a_lock", "named", "is_named", "done" }, globals = { "removed" } }
 files["lua/redlock/scripts/multi"] = { read_globals = { "found", "n", "start_of" } }
 files["lua/redlock/scripts/fenced"] = {
     read_globals = { "value", "token", "counter", "count_to", "run", "replaced",
@@ -27,8 +27,8 @@ files["lua/redlock/scripts/fenced"] = {
 for _, name in ipairs { "rw", "slots", "fair", "inspect" } do
     files["lua/redlock/scripts/" .. name] = {
         read_globals = { "call", "now", "kind", "me", "put", "agreed", "free", "wake_head", "leave",
-            "ttl", "value", "named", "describe", "prefix", "LONG", "door", "keep" },
-        globals = { "mine" },
+            "ttl", "value", "describe", "prefix", "LONG", "door", "keep" },
+        globals = { "mine", "removed" },
     }
 end
 for _, field in ipairs { "floor_of_bucket", "counted_in", "write", "sub", "RUN" } do
@@ -36,7 +36,7 @@ for _, field in ipairs { "floor_of_bucket", "counted_in", "write", "sub", "RUN" 
 end
 -- They declare what the others use.
 files["lua/redlock/scripts/slots/memory.lua"] = { globals = { "ARGV" } }
-for _, name in ipairs { "now", "lock/shape", "multi/start_of", "lock/acquire", "lock/extend",
+for _, name in ipairs { "now", "lock/shape", "lock/named", "multi/start_of", "lock/acquire", "lock/extend",
     "lock/release", "lock/settle", "rw/door", "rw/readers", "rw/read_acquire", "slots/slots",
     "fair/queue", "inspect/describe" } do
     files["lua/redlock/scripts/" .. name .. ".lua"] = { ignore = { "211", "231", "311" } }

@@ -235,6 +235,28 @@ describe("a primitive", function()
         guarded:close()
     end)
 
+    it("is opened by force, as each server has told", function()
+        local told = {}
+        local forced = define("forced", { force = [[
+            local value, named = redis.call('get', KEYS[1]), ARGV[#ARGV]
+            if not value or named ~= '' and named ~= value then return 0 end
+            if named == '' then return {1, 0, value} end
+            redis.call('lpush', 'removed', value)
+            return redis.call('del', KEYS[1])]] })
+        local l = client:get(forced, "x")
+        assert.is_false(l:forceUnlock())
+        for i, value in ipairs { "one", "two", "two" } do
+            cluster[i]:call("SET", "x", value, "PX", "60000")
+        end
+        assert.is_true(l:forceUnlock())
+        for i = 1, 3 do
+            told[i] = cluster[i]:call("LRANGE", "removed", "0", "-1")[1]
+        end
+        assert.same({ "one", "two", "two" }, told)
+        assert.is_false(l:forceUnlock())
+        support.fails("unsupported", l:forceUnlock { holder = "59eca9ec" })
+    end)
+
     it("leaves by settle what outlasts a lease, and the hold", function()
         local lasting = define("lasting", {
             settle = "return redis.call('get', KEYS[1]) == ARGV[1]"

@@ -77,8 +77,8 @@ describe("a key of another program", function()
     local function expect(what, text, ok, err)
         assert.is_nil(ok, what)
         assert.equal("not_a_lock", err.code, what .. ": " .. tostring(err))
-        assert.matches("the key x holds " .. text .. ", which is no lock of redlock: use a prefix",
-            tostring(err), 1, true)
+        assert.matches("the key x holds " .. text, tostring(err), 1, true)
+        assert.matches(", which is no lock of redlock: use a prefix", tostring(err), 1, true)
     end
 
     local function refused_by_all(data)
@@ -126,9 +126,22 @@ describe("a key of another program", function()
                     assert.is_true(lock:isLocked())
                 end
             end
-            assert.is_true(client:getLock("x"):forceUnlock())
+            local lock = client:getLock "x"
+            expect("force", "a " .. (data[1] == "SET" and "string" or "hash")
+                .. " that another library may have written", lock:forceUnlock())
+            expect("force", "a", lock:forceUnlock { holder = "59eca9ec" })
+            assert.equal(1, cluster[1]:call("EXISTS", "x"))
+            assert.is_true(lock:forceUnlock { foreign = true })
             assert.equal(0, cluster[1]:call("EXISTS", "x"))
         end
+    end)
+
+    it("is never removed where it is larger than any lock", function()
+        put({ "SET", "x", ("<html>"):rep(900) }, true)
+        local lock = client:getLock "x"
+        expect("a page", "a string", lock:forceUnlock())
+        expect("a page", "a string", lock:forceUnlock { foreign = true })
+        assert.equal(5400, cluster[1]:call("STRLEN", "x"))
     end)
 
     it("costs only its server's vote where a majority has none", function()

@@ -291,6 +291,22 @@ describe("a read-write lock", function()
         end
     end)
 
+    it("is opened by force for one reader alone, who is named as by `redlock status`", function()
+        local one, two = reader(1), reader(2, other)
+        assert.is_true(one:tryLock(1, 20) and two:tryLock(1, 20))
+        support.eventually(function() return cluster[3]:call("ZCARD", "x") == 2 end)
+        local readers = require("redlock.inspect.detail").of(client, "x").readers
+        assert.equal(2, #readers)
+        assert.is_false(one:forceUnlock { holder = "00000000" })
+        assert.is_true(one:forceUnlock { holder = readers[1].hold })
+        each_has "zset"
+        assert.equal(1, (one:stillMine() and 1 or 0) + (two:stillMine() and 1 or 0))
+        assert.is_true(one:forceUnlock { holder = readers[2].hold })
+        each_has "none"
+        one:unlock()
+        two:unlock()
+    end)
+
     it("lets others read behind who goes on as a reader, and tells it of a loss", function()
         local w, r, told = writer(1), reader(1), nil
         assert.is_true(w:tryLock(1))

@@ -28,6 +28,7 @@ function _M.run(rounds, cycles)
     local limiter = 0
     local leader = client:getElection("led", { id = "10.0.0.1:80" })
     assert(leader:campaign(5))
+    local latch = client:getCountDownLatch "latch"
     local ROWS = {
         { "lock", function() locked(client:getLock "plain") end },
         { "read", function() locked(client:getReadWriteLock("rw"):readLock()) end },
@@ -51,7 +52,7 @@ function _M.run(rounds, cycles)
             assert(client:getRateLimiter("rate " .. limiter, 1, LEASE):tryAcquire())
         end },
         { NAMES .. " names", function() locked(client:getMultiLock(names)) end },
-        { "arrival", function() assert(client:getCountDownLatch("latch"):countDown "one") end },
+        { "arrival", function() assert(latch:countDown "one") end },
         { "who leads", function() assert(leader:leader()) end },
     }
     local taken = {}
@@ -59,7 +60,7 @@ function _M.run(rounds, cycles)
         taken[i] = assert(client:getSemaphore("many", 64):tryAcquire(0, 59))
     end
     assert(#taken == 60)
-    assert(client:getCountDownLatch("latch"):trySetCount(2))
+    assert(latch:trySetCount(2))
     for _, row in ipairs(ROWS) do
         row.ratios, row.times, row.used = {}, {}, 0
     end

@@ -386,6 +386,14 @@ describe("redlock", function()
                 .. '"label": "%S+ %d+ redlock: sh", "name": "x", "nodes": %[{.*}%], '
                 .. '"permits": %[%], "queue": %[%], "readers": %[%], "remaining": %d+%.%d+, '
                 .. '"since": %d+%.%d+, "waiting": 0, "waiting_for_permits": 0}\n$', text)
+            assert.same({ 3, "x was not held by 00000000\n" },
+                { redlock("unlock", "--force", "x", "--holder", "00000000") })
+            local by = { "unlock", "--force", "x", "--holder", holder }
+            assert.same({ 0, "x is no longer held by " .. holder .. "\n" }, { redlock(unpack(by)) })
+            for i = 1, 3, 2 do
+                cluster[i]:call("SET", "x", ("a"):rep(40), "PX", "60000")
+            end
+            assert.equal(3, (redlock(unpack(by))))
             assert.same({ 0, "x is open now\n" }, { redlock("unlock", "--force", "x") })
             assert.same({ 3, "x was open already\n" }, { redlock("unlock", "-f", "x") })
             assert.same({ 3, '{"name": "x", "opened": false}\n' },

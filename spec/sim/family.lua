@@ -225,6 +225,43 @@ function acts.election(sim, t, must)
     return true
 end
 
+-- Whoever had it, or asked for it, when it was forced open may lose it to others.
+local function note_forced(sim, key)
+    for _, attempt in pairs(sim.attempts) do
+        attempt.forced = attempt.forced or attempt.keys ~= nil and attempt.keys[1] == key
+    end
+end
+
+-- Some of what the running call sends to servers soon comes late.
+local function send_late(sim, p)
+    for i = 0, sim.n - 1 do
+        local us = sim:below(sim.config.lease * 2 * SECOND)
+        if sim:chance(30) and not sim.calm_at then
+            sim:later(sim:below(4 * sim.config.delay_us + 2 * sim.config.spread_us), function()
+                base.C.sim_silence(p.index, i, sim.calm_at and 0 or sim.now() + us, 0)
+            end)
+        end
+    end
+end
+
+--- Opens a lock, or all permits, whoever has them.
+function acts.force(sim, t)
+    local client, name = t.process.client, some_name(sim)
+    local object, key = client:getLock(name), name
+    if sim:chance(30) then
+        object, key = { forceUnlock = function()
+            return require("redlock.kinds.semaphore").open(client, "s")
+        end }, "redlock:{s}:slots"
+    end
+    t.kind = "force"
+    sim.forcing[key] = (sim.forcing[key] or 0) + 1
+    note_forced(sim, key)
+    send_late(sim, t.process)
+    call(sim, t, object, "forceUnlock")
+    sim.forcing[key] = sim.forcing[key] - 1
+    return true
+end
+
 local LATCHES = 3            -- at a time, and so long after the last arrival:
 local FOR_LONG = 3600
 
@@ -232,13 +269,35 @@ local function latch_of(t, i)
     return t.process.client:getCountDownLatch("l" .. i, { ttl = FOR_LONG })
 end
 
+local function note_called(known, who)
+    known.n_called = known.n_called + (known.called[who] and 0 or 1)
+    known.called[who] = true
+end
+
 -- Makes a latch. One that could not be made for sure is not used any more.
-local function make_latch(sim, t)
-    local known = { i = sim.made, count = sim:between(1, 15), called = {}, acked = {}, n_called = 0,
-        n_acked = 0 }
-    sim.made = sim.made + 1
+-- before: the latch of that name, which was deleted; arrivals that are under way count in either
+local function make_latch(sim, t, before)
+    local known = { i = before and before.i or sim.made, count = sim:between(1, 15), called = {},
+        acked = {}, n_called = 0, n_acked = 0, under_way = {} }
+    sim.made = sim.made + (before and 0 or 1)
+    for _, who in pairs(before and before.under_way or {}) do
+        note_called(known, who)
+    end
     if call(sim, t, latch_of(t, known.i), "trySetCount", known.count) then
         sim.latches[#sim.latches + 1] = known
+    end
+end
+
+-- Deletes a latch, and makes one of the same name.
+local function use_name_again(sim, t, known)
+    for i, other in ipairs(sim.latches) do
+        if other == known then
+            table.remove(sim.latches, i)
+        end
+    end
+    known.deleted = true
+    if call(sim, t, latch_of(t, known.i), "delete") ~= nil then
+        make_latch(sim, t, known)
     end
 end
 
@@ -253,27 +312,31 @@ function acts.latch(sim, t)
     local latch = latch_of(t, known.i)
     local kind, acked = sim:below(100), known.n_acked
     local ok, err
-    if kind < 60 then
+    if known.open and sim:chance(40) then
+        use_name_again(sim, t, known)
+        return true
+    elseif kind < 60 then
         local who = ("p%d"):format(sim:below(known.count + 2))
-        known.n_called = known.n_called + (known.called[who] and 0 or 1)
-        known.called[who] = true
+        note_called(known, who)
+        known.under_way[t] = who
         ok, err = call(sim, t, latch, "countDown", who)
+        known.under_way[t] = nil
         if ok and not known.acked[who] then
             known.acked[who], known.n_acked = true, known.n_acked + 1
         end
     elseif kind < 90 then
         local open = known.open
         ok, err = call(sim, t, latch, "getCount")
-        if ok then
+        if ok and not known.deleted then
             sim:tell("count", { known = known, n = ok, acked = acked, open = open, task = t })
         end
     else
         ok, err = call(sim, t, latch, "await", sim:below(1000) / 2000)
-        if ok then
+        if ok and not known.deleted then
             sim:tell("count", { known = known, n = 0, acked = acked, task = t })
         end
     end
-    if err and err.code == "not_found" then
+    if err and err.code == "not_found" and not known.deleted then
         sim:tell("no latch", known, t)
     end
     return true
@@ -293,6 +356,7 @@ local TOGETHER = {
     once = { "once" },
     limiter = { "limiter" },
     tokens = { "read", "read", "token_write", "fenced" },
+    forced = { "plain", "plain", "read", "write", "permit", "permit", "force" },
 }
 local KINDS = {}
 for kind in pairs(TOGETHER) do
@@ -328,7 +392,7 @@ function _M.names(sim)
     sim.permits = sim:pick { 1, 2, 2, 3 }
     sim.permits = sim.takers and 2 or sim.permits
     sim.period = max(sim.config.lease * sim:pick { 0.5, 1, 2 }, 0.1)
-    sim.kept, sim.latches, sim.made = {}, {}, 0
+    sim.kept, sim.latches, sim.made, sim.forcing = {}, {}, 0, {}
 end
 
 --- How much longer it may take until everybody is served: a rate leaves no more in a period.

@@ -162,6 +162,21 @@ return {
         to = "arrive = { arrive }", faults = { "all memory lost", "all memory lost again" },
         by = { "no arrival vote in quarantine" } },
 
+    { name = "a late arrival counts in the next latch", file = SCRIPTS .. "latch/arrive.lua",
+        prefix = "a late arrival", from = "if not id or (ARGV[1] ~= '' or #ARGV > 5) and "
+            .. "ARGV[1] ~= id then", to = "if not id then",
+        by = { "a latch never opens early" } },
+
+    -- ---- whoever has it ----
+
+    { name = "a late force removes whoever has it", file = SCRIPTS .. "lock/named.lua",
+        prefix = "a late force", from = "return string.find(named, id, 1, true) ~= nil",
+        to = "return true", by = { "only who was told is removed" } },
+
+    { name = "permits are forced from whoever has them", file = SCRIPTS .. "lock/named.lua",
+        family = "forced", from = "return string.find(named, id, 1, true) ~= nil",
+        to = "return true", by = { "who excludes whom" } },
+
     -- ---- jobs, rates ----
 
     { name = "settled without a look at the value", file = SCRIPTS .. "lock/settle.lua",

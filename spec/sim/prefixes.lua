@@ -16,7 +16,7 @@ local counterexamples = require "spec.sim.counterexamples"
 local stage = require "spec.sim.stage"
 local workload = require "spec.sim.workload"
 
-local error, ipairs, unpack = error, ipairs, unpack
+local error, ipairs, tostring, unpack = error, ipairs, tostring, unpack
 local C, MS, SECOND = base.C, base.MS, base.SECOND
 
 local _M = { life = stage.life, play = stage.play }
@@ -189,6 +189,58 @@ local OTHERS = {
             sim:set_server(sim.servers[3], C.SIM_UP)
             if got > 1 or got == 0 and not away then
                 sim:violated("imported once", got .. " of two imports got " .. s.name)
+            end
+        end },
+
+    -- A server has told who holds it, and then the message that removes him is late: another one
+    -- holds it by then.
+    { name = "a late force", often = 0.3, n = 3, processes = 3, lease = 20, guarded = false,
+        breaks = { "keys" }, config = { max_hold = 3600 }, play = function(s)
+            local a, b, c, sim, till = s[1], s[2], s[3], s.sim, nil
+            s:await_done(s:take(a))
+            s:await_did(a, "acquire", 1, 2, 3)
+            sim.trap = function(_, server, role)
+                if role == "force" and server.index == 1 and not till then
+                    till = sim.now() + 400 * MS
+                    s:silent(b, 2, 1, 400)
+                end
+            end
+            local opened = s:have(b, function(_, t)
+                return t.process.client:getLock(s.name):forceUnlock()
+            end)
+            sim.trap = nil
+            s:await_done(s:release(a))
+            s:await_free()
+            s:await_done(s:take(c))
+            s:await_did(c, "acquire", 2)
+            local value = c.attempt.value
+            s:await(function() return sim.now() > till + 50 * MS end)
+            local entry = sim.servers[2]:look(s.name)
+            if not opened or not (entry and entry.value == value) then
+                sim:violated("only who was told is removed", s.name .. " was opened again")
+            end
+        end },
+
+    -- An arrival at a latch comes late to one server, and counts in no later latch of the name.
+    { name = "a late arrival", often = 0.3, n = 3, processes = 3, lease = 20, guarded = false,
+        breaks = { "keys" }, fenced = 0, play = function(s)
+            local a, b, c, sim = s[1], s[2], s[3], s.sim
+            local function say(t, method, ...)
+                local args = { ... }
+                return s:have(t, function()
+                    local latch = t.process.client:getCountDownLatch(s.name)
+                    return latch[method](latch, unpack(args))
+                end)
+            end
+            local made, till = say(a, "trySetCount", 2), sim.now() + 400 * MS
+            s:silent(b, 3, 1, 400)
+            local ok = made and say(b, "countDown", "one") and say(c, "countDown", "two")
+                and say(a, "delete") and say(a, "trySetCount", 2) and say(c, "countDown", "two")
+            s:await(function() return sim.now() > till + 50 * MS end)
+            local left = ok and say(a, "getCount")
+            if ok and left ~= 1 then
+                sim:violated("a latch never opens early", tostring(left) .. " are missing of 2, "
+                    .. "and one has arrived")
             end
         end },
 

@@ -303,6 +303,7 @@ local function note_kind(keys, nkeys)
         list[i] = ffi.string(keys[i - 1].data, keys[i - 1].len)
     end
     attempt.kind, attempt.keys = sim.task.kind, list
+    attempt.forced = (sim.forcing[list[1]] or 0) > 0
 end
 
 -- In the core no time passes: who would wait there waits in the host.
@@ -333,6 +334,7 @@ local function wrap_core(lib)
             attempts.new(sim, out[0], lease_ms, prim.rule == lib.RL_RULE_LARGEST, before)
             -- In the family: a writer who becomes a reader.
             sim.task.attempt.kind, sim.task.attempt.keys = sim.family and "read", before.keys
+            sim.task.attempt.forced = before.forced
         end
         pause()
         return round

@@ -280,12 +280,13 @@ local function know_scripts()
         require("redlock.kinds.multi_lock").primitive, require("redlock.kinds.semaphore").permit,
         require "redlock.kinds.fair_lock", require("redlock.kinds.latch").primitive } do
         for _, role in ipairs { "acquire", "confirm", "extend", "heal", "release", "import",
-            "settle", "arrive", "stand" } do
+            "settle", "arrive", "stand", "force" } do
             if prim[role .. "_script"] then
                 know(prim[role .. "_script"], role)
             end
         end
     end
+    know(require("redlock.kinds.semaphore").permit.open_script, "force")
     know(plain.extend_many, "extend_many")
     know(own "fenced.tell", "tell")
     know(own "marker.set", "mark")

@@ -55,7 +55,8 @@ end
 
 -- Whether two holds must not be there together.
 local function conflict(a, b)
-    if is_of(a, "latch") or is_of(b, "latch") or is_of(a, "read") and is_of(b, "read") then
+    if is_of(a, "latch") or is_of(b, "latch") or is_of(a, "read") and is_of(b, "read")
+        or a.attempt.forced or b.attempt.forced then
         return false
     elseif is_slot(a) and is_slot(b) then
         return a.name == b.name and a.token == b.token

@@ -11,7 +11,6 @@
 
 local answers = require "redlock.runtime.answers"
 local card = require "redlock.text.card"
-local errors = require "redlock.runtime.errors"
 local question = require "redlock.runtime.question"
 local glob = require "redlock.text.glob"
 local holders = require "redlock.inspect.holders"
@@ -367,14 +366,11 @@ end
 
 -- Why too few servers completed the scan.
 local function failure(client, servers)
-    if client.closed then
-        return errors.new("closed", "locks")
+    local said = {}
+    for place, server in ipairs(servers) do
+        said[place] = server.failed or { vote = 1 }
     end
-    local rows = {}
-    for i, server in ipairs(servers) do
-        rows[i] = server.failed or { node = server.label, code = "ok", vote = 1, message = "yes" }
-    end
-    return errors.new("no_quorum", "the names of locks", rows)
+    return question.lack(client, "the names of locks", said)
 end
 
 --- See client:locks. opts: from options().

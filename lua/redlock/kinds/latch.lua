@@ -48,7 +48,7 @@ local latch_primitive = primitive.new {
     release = script "latch.release",
     settle = script "latch.settle",
     asks = { look = { arrive }, arrive = { arrive, guarded = true },
-        delete = { script "latch.delete" } },
+        delete = { script("lock.named", "latch.delete") } },
     keys = keys,
     args = function(view) return { format("%d", view.count or 0) } end,
     channel = channel,
@@ -127,7 +127,7 @@ local function look(self)
         if not this or id and this ~= id then
             return lock.failure(self, id and "no_quorum" or that)
         end
-        id, count = this, that
+        id, count, self.known = this, that, this
         if open >= self.client.quorum then
             return 0
         end
@@ -179,18 +179,23 @@ function methods:countDown(who)
     who = who == nil and "=" .. ffi_values.nonce() or "+" .. validate.name("who", who, 65536)
     local client, view, ends = self.client, view_of(self), nil
     while true do
-        local said, err = asking.ask(view, "arrive", args_of(self, "", "-", 0, who))
+        -- A message has the id, so that one that comes late does not count in a later latch.
+        local of = self.known
+        local said, err = asking.ask(view, of and "arrive" or "look",
+            args_of(self, of or "", "-", 0, of and who))
         local id, code = nil, err and err.code
         if said then
             id, code = known_to_a_majority(self, said)
         end
         ends = ends or client.now() + client.options.patience
-        if id then
+        self.known = id
+        if of and id then
             return true
-        elseif code ~= "no_quorum" or client.now() >= ends then
+        elseif not id and (code ~= "no_quorum" and not (of and said) or client.now() >= ends) then
             return nil, err or errors.new(code, self)
+        elseif code == "no_quorum" then
+            rounds.sleep(client, waking.RETRY_DELAY)
         end
-        rounds.sleep(client, waking.RETRY_DELAY)
     end
 end
 

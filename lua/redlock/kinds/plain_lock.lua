@@ -13,7 +13,7 @@ return primitive.new {
     release = script("lock.release", "lock.shape", "lock.not_ours"),
     import = script("lock.import", "lock.shape", "lock.not_ours"),
     peek = script("lock.shape", "lock.only_lock", "lock.peek"),
-    force = script("lock.shape", "lock.only_lock", "lock.force"),
+    force = script("lock.shape", "lock.only_lock", "lock.named", "lock.force"),
     settle = script("lock.settle", "lock.shape", "lock.not_ours"),
     channel = primitive.channel,
 }

@@ -82,7 +82,7 @@ _M.permit = primitive.new {
     import = script("now", "slots.slots", "slots.import"),
     release = script("slots.last", "now", "slots.slots", "slots.release"),
     settle = agreed "settle",
-    asks = { open = { script "slots.open" },
+    asks = { open = { script("now", "slots.slots", "lock.named", "slots.open") },
         taken = { script("now", "slots.taken") }, count = permit_token.count },
     keys = keys,
     args = args,
@@ -143,9 +143,10 @@ function methods:availablePermits()
     return free
 end
 
---- Frees all permits of a name, for redlock unlock.
-function _M.open(client, name)
-    return asking.force(_M.permit_of { client = client, name = name, permits = 1 }, "open")
+--- Frees the permits of a name, for redlock unlock. opts: as for lock:forceUnlock.
+function _M.open(client, name, opts)
+    return asking.force(_M.permit_of { client = client, name = name, permits = 1 }, "open",
+        { "", "0", "0", "1", "0", channel(client, name) }, opts)
 end
 
 _M.available = methods.availablePermits

@@ -1,6 +1,5 @@
 --- Methods of a lock that ask the servers who holds it, or remove its keys.
 
-local answers = require "redlock.runtime.answers"
 local errors = require "redlock.runtime.errors"
 local lock = require "redlock.lock.lock"
 local holders = require "redlock.inspect.holders"
@@ -8,11 +7,15 @@ local limits = require "redlock.runtime.limits"
 local question = require "redlock.runtime.question"
 local validate = require "redlock.runtime.validate"
 
-local type = type
+local ipairs, pairs, type, unpack = ipairs, pairs, type, unpack
+local find, sub = string.find, string.sub
 
 local _M = {}
 
 local methods = lock.methods
+
+local FORCE = { foreign = true, holder = true }
+local AGAIN = 3               -- how often it looks for another holder
 
 --- Runs one of the scripts of a lock's primitive on the servers: "peek", "force", or one that the
 -- primitive lists in `asks`. args and keys are the primitive's by default.
@@ -40,18 +43,70 @@ function methods:ask(name, args)
     return _M.ask(self, name, args)
 end
 
---- Runs a script of the primitive that removes something; args: a list of strings, or nil.
--- @return true: a server had it; false: none; or nil and an error
-function _M.force(self, script, args)
-    local said, err = _M.ask(self, script, args)
-    if not said then
-        return nil, err
+-- Asks each server with a last argument of its own, by its place; nil: it is not asked.
+-- @return place -> what question.answers() returned
+local function ask_each(self, script, args, last)
+    local client, prim, asked, said = self.client, self.primitive, {}, {}
+    for place = 1, client.size do
+        local all = { unpack(args) }
+        all[#all + 1] = last[place]
+        asked[#asked + 1] = last[place] and { body = prim[script .. "_script"], place = place,
+            keys = prim.keys(client, self.name), args = all } or nil
     end
-    return answers.yes(said) > 0
+    for k, answer in ipairs(question.ask_each(client, asked)) do
+        said[asked[k].place] = answer
+    end
+    return said
 end
 
-function methods:forceUnlock()
-    return _M.force(self, "force")
+-- The holders that a server has told, or the one whose digits begin with `id`; nil: none.
+local function chosen(told, id)
+    local at = told.vote == 1 and find(" " .. told.data, " " .. (id or ""), 1, true)
+    return at and (id and sub(told.data, at, at + 19) or told.data) or nil
+end
+
+--- Has each server tell who holds it, and remove nobody else (scripts/lock/named.lua): what comes
+-- late removes no later holder. Asks again where others hold it by then. args: a list of strings,
+-- or nil: the primitive's; opts: of forceUnlock, or nil.
+-- @return true: a server had it; false: none; or nil and an error
+function _M.force(self, script, args, opts)
+    local ok, err = lock.open_to_wait(self)
+    if not ok then
+        return nil, err
+    end
+    local client, removed, rows, tell = self.client, false, {}, {}
+    args, opts = args or self.primitive.args(self, { n = 0 }), opts or {}
+    for place = 1, client.size do
+        tell[place] = opts.foreign and "*" or ""
+    end
+    for _ = 1, AGAIN do
+        local named, again = {}, {}
+        for place, said in pairs(ask_each(self, script, args, tell)) do
+            rows[place], named[place] = said, chosen(said, opts.holder)
+        end
+        for place, said in pairs(ask_each(self, script, args, named)) do
+            rows[place], removed = said, removed or said.vote == 1
+            again[place] = said.vote == 0 and tell[place] or nil
+        end
+        tell = again
+    end
+    err = question.lack(client, self, rows)
+    if err then
+        return nil, err
+    end
+    return removed
+end
+
+function methods:forceUnlock(opts)
+    opts = validate.options("options", opts, FORCE)
+    validate.flag("foreign", opts.foreign)
+    if opts.holder ~= nil then
+        validate.name("holder", opts.holder, 20)
+    end
+    if not self.primitive.force_script or opts.holder and self.primitive.users then
+        return lock.failure(self, "unsupported")
+    end
+    return _M.force(self, "force", nil, opts)
 end
 
 -- @return the holder that a majority names; false: a majority says that there is none; or nil and

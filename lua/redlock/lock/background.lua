@@ -125,6 +125,7 @@ function methods:extendAsync(lease)
 end
 
 -- The futures of calls that ask the servers (asking.lua).
-for _, name in ipairs { "isLocked", "remainTimeToLive", "forceUnlock" } do
+for _, name in ipairs { "isLocked", "remainTimeToLive" } do
     methods[name .. "Async"] = function(self) return start(self, self[name]) end
 end
+function methods:forceUnlockAsync(opts) return start(self, self.forceUnlock, opts) end

@@ -11,6 +11,7 @@
 --   op                 as for rounds.acquire(), or nil
 
 local answers = require "redlock.runtime.answers"
+local errors = require "redlock.runtime.errors"
 local ffi_values = require "redlock.runtime.ffi_values"
 local rounds = require "redlock.runtime.rounds"
 local script_text = require "redlock.runtime.script_text"
@@ -104,6 +105,23 @@ function _M.ask_each(client, list)
         said[k] = answer
     end
     return said
+end
+
+--- Why too few servers answered questions with `place`, by their answers: place -> answer.
+-- @return an error: no_quorum, not_a_lock, closed; nil: a majority answered
+function _M.lack(client, subject, said)
+    local rows, n, others = {}, 0, 0
+    for place = 1, client.size do
+        local one = said[place]
+        rows[place] = { node = client.options.nodes[place].label, code = one.code or "ok",
+            vote = one.vote, message = one.message or "yes" }
+        n = n + (one.vote and 1 or 0)
+        others = others + (one.code == "not_a_lock" and 1 or 0)
+    end
+    if client.closed or n < client.quorum then
+        return errors.new(client.closed and "closed" or others > client.size - client.quorum
+            and "not_a_lock" or "no_quorum", subject, not client.closed and rows or nil)
+    end
 end
 
 local PAUSE, REST = 0.002, 0.4

@@ -193,7 +193,7 @@ function Latch:getCount() end
 ---@return redlock.Error err  timeout: not all in time; not_found; no_quorum: for `patience` seconds
 function Latch:await(wait) end
 
----Deletes the latch. Its waiters then fail with `not_found`.
+---Deletes the latch that there is now. Its waiters then fail with `not_found`.
 ---```lua
 ---local loaded = client:getCountDownLatch "loaded"
 ---assert(loaded:trySetCount(3) and loaded:delete())

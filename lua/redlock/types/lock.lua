@@ -28,7 +28,7 @@ function Named:getName() end
 ---@field extendAsync fun(self, lease?: number): redlock.Future  `extend`
 ---@field isLockedAsync fun(self): redlock.Future  `isLocked`
 ---@field remainTimeToLiveAsync fun(self): redlock.Future  `remainTimeToLive`
----@field forceUnlockAsync fun(self): redlock.Future  `forceUnlock`
+---@field forceUnlockAsync fun(self, opts?: redlock.ForceOptions): redlock.Future  `forceUnlock`
 local Lock = {}
 
 -- ---- taking and letting go -------------------------------------------------------
@@ -137,16 +137,21 @@ function Lock:extend(lease) end
 ---@return redlock.Error err  lost; no_quorum; not_held; unsupported
 function Lock:stillMine() end
 
----Deletes the lock on all servers, whoever holds it. The holder notices at its next extension. Data
----of other programs under the lock's name is never deleted.
+---Releases the lock for whoever holds it now: each server tells that, and removes nobody else. The
+---holder notices at its next extension. Data of other programs under the lock's name stay.
 ---```lua
 ---assert(lock:tryLock(5))
 ---assert(lock:forceUnlock() == true)
 ---assert(lock:forceUnlock() == false)
 ---```
+---@param opts? redlock.ForceOptions  whose
 ---@return boolean|nil opened  true: it was held; false: it was not
 ---@return redlock.Error err  no_quorum; not_a_lock; unsupported
-function Lock:forceUnlock() end
+function Lock:forceUnlock(opts) end
+
+---@class (exact) redlock.ForceOptions
+---@field foreign? boolean  true: also what other libraries may have written (as in `client:locks`)
+---@field holder? string  only this holder's: the digits that `redlock status` shows
 
 -- ---- holding ---------------------------------------------------------------------
 

@@ -8,7 +8,7 @@
 ---first ones declare what the last one uses. It must compile when it is defined. It gets KEYS =
 ---`keys(client, name)`, 1 to 128 strings, and ARGV = the attempt's value (40 characters), the
 ---lease in ms, the number or token (not with `vote` = "yes"; "0" while there is none), and
----`args(lock, wait)`, at most 16 strings. `peek` and `force` get `args` alone. It returns its vote,
+---`args(lock, wait)`, at most 16 strings. `peek` gets `args` alone. It returns its vote,
 ---an integer, or an array of the vote, an integer (info) and a string of at most 256 bytes (data).
 ---
 ---`acquire` returns 1 when it took the lock, and 2 when the lock was taken with this value before:
@@ -30,6 +30,10 @@
 ---`release` may run more than once. A lease of 0 means an attempt that kept nobody out: waiters
 ---need no message. With `shared` that is advice: minorities of several attempts together may have
 ---kept somebody out.
+---
+---`force` gets `args` and a text. With "" (or "*": also what other programs wrote) it tells who has
+---it: {1, 0, told}, or 0. With what it told before on this server it removes that and no other:
+---1, or 0 when that is gone. So a request that comes late removes no later holder.
 ---
 ---`settle` makes the keys last ARGV[2] ms from now. Its ARGV ends with "" if the hold continues,
 ---which it must never shorten; else with "closed", and then it may. `lock:settle` and `closed_for`
@@ -103,7 +107,7 @@
 ---@field settle? string|string[]  1: stays for ARGV[2] ms; 0: gone; -1: another's. For `settle`
 ---@field confirm? string|string[]  with "largest": 1: ours, and the counter is ARGV[3]
 ---@field peek? string|string[]  {1, ms left, who}: held; 0: free. For `isLocked`
----@field force? string|string[]  1: removed; 0: there was nothing. For `forceUnlock`
+---@field force? string|string[]  {1, 0, told}; 1: removed; 0: it is free. For `forceUnlock`
 ---@field asks? table<string, redlock.Question>  further questions, for `lock:ask`
 ---@field vote? "yes"|"same"|"largest"  which grants count: all; one number's; all, with a token
 ---@field shared? boolean  true: several owners hold it at once
