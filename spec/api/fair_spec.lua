@@ -246,6 +246,84 @@ describe("a fair lock that was waited for, and runs out", function()
     end)
 end)
 
+-- Server 3 has the key of somebody else, and so refuses who gets the lock on the others.
+describe("a fair lock that one server has refused", function()
+    local world, holder, client, third
+
+    before_each(function()
+        world = require("redlock.testing").new { nodes = 3, client = { lease = 5 } }
+        holder, client, third = world:client(), world:client(), world:client()
+        assert(third:connect(5))
+        assert(holder:getFairLock("x"):tryLock())
+    end)
+    after_each(function() world:close() end)
+
+    local function line(i)
+        return world:call(i, "ZCARD", "redlock:{x}:queue")
+    end
+
+    -- The lock after a wait for it.
+    local function won(seconds)
+        local lock = client:getFairLock("x", { owner = 1 })
+        local task = world:spawn(function() return lock:tryLock(10, seconds) end)
+        world:advance(0.5)
+        world:call(3, "SET", "x", ("f"):rep(40), "PX", 600000)
+        assert(holder:getFairLock("x"):unlock())
+        assert.is_true(task:join())
+        return lock
+    end
+
+    -- How long the next one waits where only servers 2 and 3 answer.
+    local function next_one()
+        world:call(3, "DEL", "x")
+        world:kill(1)
+        local from = world:now()
+        assert(third:getFairLock("x"):tryLock(10))
+        return world:now() - from
+    end
+
+    local ENDS = {
+        ["by its release"] = function(lock) assert(lock:unlock()) end,
+        ["by the end of its lease"] = function(lock)
+            world:advance(0.6)
+            assert.is_false(lock:isValid())
+            lock:unlock()
+        end,
+        ["by that of an importer"] = function(lock)
+            assert(third:import(assert(lock:export())):unlock())
+        end,
+        ["when its name stays closed"] = function(lock)
+            assert(lock:unlock { closed_for = 0.6 })
+        end,
+    }
+    for how, ends in pairs(ENDS) do
+        it("has its holder in no line afterwards: " .. how, function()
+            local lock = won(how:find "lease" and 0.5 or nil)
+            assert.equal(1, line(3))
+            ends(lock)
+            world:advance(how:find "closed" and 0.3 or 0.1)
+            for i = 1, 3 do
+                assert.equal(0, line(i))
+            end
+            assert.is_true(next_one() < 0.9)
+        end)
+    end
+
+    it("wakes the next one there, too, when its holder leaves that line", function()
+        local lock = won()
+        local task = world:spawn(function()
+            assert(third:getFairLock("x"):tryLock(10))
+            return world:now()
+        end)
+        world:advance(0.3)
+        world:call(3, "DEL", "x")
+        world:kill(1)
+        local from = world:now()
+        assert(lock:unlock())
+        assert.is_true(task:join() - from < 0.1)
+    end)
+end)
+
 describe("a client that is closed", function()
     local world, holder, closes, other
 

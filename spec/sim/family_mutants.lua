@@ -149,6 +149,11 @@ return {
     { name = "who has it stays in line", file = SCRIPTS .. "fair/release.lua", family = "fair",
         from = "leave(ARGV[3])\n", to = "", by = { "who has it leaves the line" } },
 
+    { name = "who had it stays in line where he was refused", file = SCRIPTS .. "fair/release.lua",
+        family = "fair", from = "    leave(ARGV[3])\n",
+        to = "    if mine then leave(ARGV[3]) end\n",
+        by = { "who has it leaves the line" } },
+
     -- ---- latches ----
 
     { name = "an arrival counts each time", file = SCRIPTS .. "latch/arrive.lua",

@@ -489,12 +489,12 @@ _M.list = {
 
     { name = "who has it leaves the line", on = {
         script = function(sim, server, role, key, args, vote, attempt)
-            if role == "release" and vote == 1 and attempt and attempt.kind == "fair"
-                and args[2] ~= "0" and #args >= 6 then
-                if sim.line and sim.line[args[3]] then
+            if role == "release" and type(vote) == "number" and attempt
+                and attempt.kind == "fair" and args[2] ~= "0" and #args >= 6 then
+                if vote == 1 and sim.line and sim.line[args[3]] then
                     sim.line[args[3]].over = true
                 end
-                return in_queue(server, key, args[3])
+                return in_queue(server, key, args[3])      -- also where it was refused
                     and format("%s: %s has let %s go, and stands in line", server.lane, args[3],
                         key)
             end

@@ -3,6 +3,7 @@
 local encoding = require "redlock.text.encoding"
 local errors = require "redlock.runtime.errors"
 local handover = require "redlock.lock.handover"
+local hooks = require "redlock.lock.hooks"
 local limits = require "redlock.runtime.limits"
 local lock = require "redlock.lock.lock"
 local options = require "redlock.servers.options"
@@ -56,6 +57,7 @@ function _M.export(self)
         return lock.failure(self, "unsupported")
     end
     self.client.holds:remove(owner, self.id)
+    hooks.gave_up { lock = self, wait = hold.wait }
     local parcel = { kind = self.primitive.name, prefix = self.client.options.prefix,
         name = self.name, fence = hold.fence,
         ms = rounds.to_ms(hold.seconds), token = rounds.token(hold.lease) or 0 }

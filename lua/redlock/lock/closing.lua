@@ -10,6 +10,7 @@ local validate = require "redlock.runtime.validate"
 local errors = require "redlock.runtime.errors"
 local majority = require("redlock.runtime.limits").majority
 local handover = require "redlock.lock.handover"
+local hooks = require "redlock.lock.hooks"
 local outcomes = require "redlock.lock.outcomes"
 local question = require "redlock.runtime.question"
 local rounds = require "redlock.runtime.rounds"
@@ -105,6 +106,7 @@ local function settling(lock, owner, hold, seconds, keep)
     if not keep then
         client.holds:remove(owner, lock.id)
         rounds.disown(hold.lease)
+        hooks.gave_up { lock = lock, wait = hold.wait }
     end
     return q
 end

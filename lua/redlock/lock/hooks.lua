@@ -62,12 +62,14 @@ function _M.granted(call, hold)
     local lock = call.lock
     hold.agreed = rounds.token(hold.lease)
     hold.data = hold.data or {}
+    hold.wait = lock.primitive.places and call.wait or nil
     if lock.primitive.granted then
         lock.primitive.granted(lock, hold, call.answers or {})
     end
 end
 
---- Called when a call ends without the hold it asked for.
+--- Called when a call ends without the hold it asked for; and with a hold, as the call, that ends
+-- without a release, which would take it out of the line where it was refused.
 function _M.gave_up(call)
     local lock, wait = call.lock, call.wait
     if wait and (wait.n > 0 or wait.ticket) and lock.primitive.gave_up

@@ -1,11 +1,14 @@
 -- Comes after alone_release.lua and queue.lua, before lock/shape.lua and lock/not_ours.lua. 1:
--- released; {1, n}: and n waiters were woken. An attempt that kept nobody out (lease 0) keeps its
--- place.
-if value == ARGV[1] then
+-- released; {1, n}: and n waiters were woken. Who lets it go waits no more, also where it was
+-- refused; an attempt that kept nobody out (lease 0) keeps its place.
+local mine, told = value == ARGV[1], 1
+if mine then
     call('del', KEYS[1])
-    if ARGV[2] == '0' then
-        return 1
-    end
+end
+if ARGV[2] ~= '0' then
     leave(ARGV[3])
-    return wake_head()
+    told = (mine or value == '') and wake_head()
+end
+if mine then
+    return told
 end
