@@ -92,7 +92,7 @@ static int node_awaited(const struct core *core, int i)
  * it had one, and one whose clock was stepped must be noticed. */
 static int node_wanted(const struct core *core, int i)
 {
-    return node_awaited(core, i) || (i < core->n && core->held);
+    return node_awaited(core, i) || (i < core->n && (core->held || guard_idles(core)));
 }
 
 void core_waits_for(struct core *core, int i, const char *text, int tries, int64_t now_ms)
@@ -328,7 +328,7 @@ int core_unread(const struct core *core)
 int core_timing(const struct core *core)
 {
     return NODES_WHERE(core, i, core->nodes[i].state == NODE_READY &&
-                           core->nodes[i].timing > 0) != 0;
+                           (core->nodes[i].timing > 0 || core->guards[i].asked)) != 0;
 }
 
 int core_owes_away(const struct core *core)

@@ -5,6 +5,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "core/eligibility/guard.h"
 #include "engine/engine.h"
 
 static void arm(struct keeper *k, int64_t due_ms)
@@ -175,7 +176,8 @@ void keeper_take_over(struct rl_client *c)
     if (c->turning || c->wanting || c->core.closed)
         return;              /* others turn the loop */
     if (!c->keeper.running &&
-        (c->core.held || core_busy(&c->core) || core_owes_away(&c->core)))
+        (c->core.held || core_busy(&c->core) || core_owes_away(&c->core) ||
+         guard_idles(&c->core)))
         keeper_start(c);     /* if that fails, the next caller continues */
     keeper_notice(c);
 }

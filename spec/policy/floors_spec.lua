@@ -154,6 +154,18 @@ describe("a server that lost its memory", function()
         assert.is_true(lock:lock(0.4) and lock:token() > last)
     end)
 
+    it("is taught by the client that admitted it when the silent server answers again", function()
+        count_far(1)
+        cluster[2]:freeze()
+        cluster[3]:restart()
+        await_vote(cluster[3])
+        assert.is_nil(cluster[3]:call("HGET", KEY, "base"))
+        cluster[2]:thaw()
+        -- Nothing is called meanwhile.
+        support.eventually(function() return cluster[3]:call("HGET", KEY, "base") end, 20)
+        assert.equal(cluster[3]:memory(), cluster[3]:call("HGET", KEY, "base"):sub(1, 8))
+    end)
+
     for what, spoil in pairs { ["deleted"] = function(s) s:call("DEL", KEY) end,
         ["of another type"] = function(s) s:call("SET", KEY, "x") end,
         ["out of range"] = function(s)

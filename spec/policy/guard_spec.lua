@@ -3,6 +3,7 @@ local forged = require "spec.support.forged"
 local quarantine = require "spec.support.quarantine"
 local redlock = require "redlock"
 local support = require "spec.support"
+local sys = require "spec.support.sys"
 
 local MAX_LEASE, GUARD, LOST = quarantine.MAX_LEASE, quarantine.GUARD, quarantine.LOST
 local options, turn, await_up = quarantine.options, quarantine.turn, quarantine.await_up
@@ -110,6 +111,33 @@ describe("a server that restarts empty [34]", function()
         local ok, err = loader:getLock("x"):tryLock()
         assert.is_nil(ok)
         assert.equal("guarded", err.nodes[1].code)
+    end)
+end)
+
+describe("an idle client that has had a vote", function()
+    it("begins, counts and ends a quarantine, and learns that a server is down", function()
+        local cluster = support.cluster(3):admit(MAX_LEASE)
+        local client = support.warm_client(cluster, options())
+        local l = client:getLock "x"
+        assert.is_true(l:tryLock(0) and l:unlock())
+        cluster[1]:restart()                 -- nothing is held, and nothing is called
+        support.eventually(function()
+            local marked = cluster[1]:marked()
+            return marked and marked.state == "a"
+        end, 20, "a vote")
+        assert.is_true(client:stats().nodes[1].ready)
+        cluster[2]:kill()
+        support.eventually(function() return not client:stats().nodes[2].ready end, 20)
+    end)
+
+    it("asks little while all servers vote", function()
+        local cluster = support.cluster(3):admit(60)
+        local client = support.warm_client(cluster)
+        local l = client:getLock "x"
+        assert.is_true(l:tryLock(0) and l:unlock())
+        local before = client:stats().nodes[1].requests
+        sys.sleep(3)
+        assert.is_true(client:stats().nodes[1].requests - before <= 4)    -- one look, at most
     end)
 end)
 

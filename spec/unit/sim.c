@@ -334,8 +334,10 @@ static void drop_held(struct sim *s)
             holder_drop(s->lease[k], s->now_ms);
 }
 
+/* An idle client that has had a vote looks after the servers for ever: no longer. */
 static void come_to_rest(struct sim *s)
 {
+    s->core.name[sizeof("redlock") - 1] = ':';
     sim_run(s);
     for (int k = 0; k < 2000 && core_due_ms(&s->core) != INT64_MAX; k++) {
         drop_held(s);

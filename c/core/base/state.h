@@ -111,6 +111,7 @@ struct core {
     int tell;                     /* the script that asks for floors; -1: none */
     struct rl_round *teaching;    /* a question about floors that nobody waits for */
     int64_t taught_ms;            /* when the last one began */
+    uint32_t unseeded;            /* nodes that we admitted without floors, a bit each */
     char name[sizeof("redlock:") + 8];  /* of connections, with the hash of our list; with a
                                      "!" for the ":" once a vote was counted */
     int knows;                    /* we have seen these servers before: markers that a

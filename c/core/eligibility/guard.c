@@ -323,6 +323,7 @@ void guard_counts_vote(struct core *core, int64_t now_ms)
     if (!core->marker || !sign)
         return;
     *sign = '!';
+    guard_arm_timer(core, now_ms);
     for (int i = 0; i < core->n; i++) {
         if (core->nodes[i].state == NODE_READY &&
             !node_request(&core->nodes[i], REQUEST_NAME, 3, words, NULL, now_ms))
@@ -464,20 +465,45 @@ void guard_demoted(struct core *core, int i, int64_t now_ms)
         state_write(core, i);
 }
 
+int guard_idles(const struct core *core)
+{
+    return core->marker && !core->closed && !strchr(core->name, ':');
+}
+
+/* How long an idle client may leave the nodes alone: a quarter to half of a quarantine, at
+ * random, as there may be many; less if one has served its quarantine before. */
+static int64_t idle_pause_ms(struct core *core, int64_t now_ms)
+{
+    int64_t whole_ms = state_guard_ms(core);
+    int64_t ms = whole_ms / 4 + (int64_t)(state_random(core) % (uint64_t)(whole_ms / 4));
+    for (int i = 0; i < core->n; i++) {
+        const struct guard *g = &core->guards[i];
+        int64_t left_ms = whole_ms + CUT_MS - g->fields.observed_ms - (now_ms - g->text_ms);
+        if (observing(core, i) && left_ms < ms)
+            ms = left_ms;
+    }
+    return ms < TICK_MS || core->unseeded ? TICK_MS : ms;
+}
+
 void guard_arm_timer(struct core *core, int64_t now_ms)
 {
-    if (!core->health.at)
-        timer_set(&core->timers, &core->health, now_ms + TICK_MS);
+    int64_t at_ms = now_ms + (core->held ? TICK_MS : idle_pause_ms(core, now_ms));
+    if (!core->health.at || core->health.due_ms > at_ms)
+        timer_set(&core->timers, &core->health, at_ms);
 }
 
 void guard_on_timer(struct core *core, int64_t now_ms)
 {
+    int idles = !core->held && guard_idles(core);
     for (int i = 0; i < core->n; i++) {
         if (core->nodes[i].state == NODE_READY && !health_hung(&core->nodes[i], now_ms))
             guard_visit(core, i, now_ms);
-        state_reconnect_for_holds(core, i, now_ms);
+        if (idles)
+            state_reconnect(core, i, now_ms);
+        else
+            state_reconnect_for_holds(core, i, now_ms);
     }
-    if (core->held)
+    if (core->held || idles)
         guard_arm_timer(core, now_ms);
 }
 

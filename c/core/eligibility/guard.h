@@ -67,7 +67,12 @@ const char *guard_arg(struct core *core, int i, int knows_run, int acquire);
  * one life. */
 int guard_nameless(struct core *core, int i, int64_t now_ms);
 
-/* Visits the nodes once a second while a lease is held. */
+/* True: this client has got a vote that counts. It stays connected while it is idle, so that
+ * somebody sees a server that lost its memory. */
+int guard_idles(const struct core *core);
+
+/* Visits the nodes once a second while a lease is held, and now and then while the client
+ * idles. */
 void guard_arm_timer(struct core *core, int64_t now_ms);
 void guard_on_timer(struct core *core, int64_t now_ms);
 

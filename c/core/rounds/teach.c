@@ -136,6 +136,8 @@ static void settle(struct rl_round *round, int i, int64_t now_ms)
     int guessed, admitted = round->admits & bit(i), served = guard_has_served(core, i);
     int64_t base = base_for(round, i, now_ms, &guessed);
     struct marker m;
+    if (!tells(round, i, TELLS_NOTHING) && round->slot[i].code != RL_TIMEOUT)
+        core->unseeded &= ~bit(i);
     if (core->nodes[i].state != NODE_READY || g->asked || !(round->pupils & bit(i)))
         return;
     if (!core->marker) {
@@ -144,6 +146,7 @@ static void settle(struct rl_round *round, int i, int64_t now_ms)
         marking_teach(core, i, base, now_ms);
     } else if (admitted || (served && !is_left_to_others(round, i, now_ms))) {
         m = admitted ? guard_admission(core, i) : marking_in_state(g, MARKER_ADMITTED);
+        core->unseeded |= bit(i);     /* until it tells them */
         marking_replace(core, i, &m, "", base, now_ms);
     } else if (g->state != RL_GUARD_ADMITTED) {
         return;
@@ -245,6 +248,6 @@ static void ask_alone(struct core *core, int64_t now_ms)
 
 void teach_look(struct core *core, int64_t now_ms)
 {
-    if (NODES_WHERE(core, i, guard_has_served(core, i)))
+    if (core->unseeded || NODES_WHERE(core, i, guard_has_served(core, i)))
         ask_alone(core, now_ms);
 }

@@ -10,7 +10,8 @@
  * The clocks of the servers decide only if a majority says that it knows nothing: then the
  * base is above all earlier tokens if fewer than 16 were issued in a millisecond, and the
  * clocks were not set back. If servers that may know more are silent, the server is
- * admitted without a base: it votes on plain locks. It is taught when they answer.
+ * admitted without a base: it votes on plain locks. The client that admitted it asks again
+ * until they answer.
  */
 #ifndef TEACH_H
 #define TEACH_H
@@ -24,7 +25,8 @@
 rl_round *teach_begin(struct core *core, int64_t seen_ms, int force, int64_t within_ms,
                       int64_t now_ms);
 
-/* Call in each look at the nodes (guard_on_timer()): admits those whose quarantine has ended. */
+/* Call in each look at the nodes (guard_on_timer()): admits those whose quarantine has ended,
+ * and teaches those that we admitted without floors. */
 void teach_look(struct core *core, int64_t now_ms);
 
 /* A bound that no counter can have reached. A number ten years ahead of the clocks is the

@@ -68,30 +68,36 @@ local function until_all_vote(client)
     end
 end
 
--- Whether a voting server has no floors.
-local function lacks_floors(rows)
+-- The voting servers that have no floors, or did not say, as a text; nil: none.
+local function lack_floors(rows)
+    local list = {}
     for _, row in ipairs(rows) do
-        if row.verdict ~= "error" and row.floors == "none" then
-            return true
+        if row.verdict ~= "error" and not row.marker_code
+            and (row.floors == "none" or row.floors == "no answer") then
+            list[#list + 1] = row.node
         end
     end
-    return false
+    return #list > 0 and table.concat(list, ", ") or nil
 end
 
 --- Waits until all servers vote and know the floors of fencing tokens, which the others teach them.
 -- @return the last report of client:check(); or nil and an error; or nil, nil and the number of the
 --   signal that ended the wait
 function _M.until_ready(client)
+    local told
     while true do
         local found, err, signo = until_all_vote(client)
-        if not found or not lacks_floors(found) then
+        local list = found and lack_floors(found)
+        if not list then
             return found, err, signo
+        elseif list ~= told then
+            report.note("waiting until others teach the fencing tokens to ", list)
+            told = list
         end
-        if rounds.teach(client) then
-            found, err = client:check()
-            if not found or lacks_floors(found) then
-                return found, err
-            end
+        rounds.teach(client)
+        signo = _M.pause(PAUSE)
+        if signo then
+            return nil, nil, signo
         end
     end
 end

@@ -1,7 +1,9 @@
 --- Floors of fencing tokens: below them a server that lost a counter never counts again. The core
 -- teaches servers that have none (c/core/rounds/teach.h).
 
+local answers = require "redlock.runtime.answers"
 local limits = require "redlock.runtime.limits"
+local node_codes = require "redlock.runtime.node_codes"
 local question = require "redlock.runtime.question"
 local rounds = require "redlock.runtime.rounds"
 local script_text = require "redlock.runtime.script_text"
@@ -42,11 +44,23 @@ local WILD = "it counts fencing tokens from %.0f, years ahead of every clock, an
 
 --- What the servers know of tokens, for client:check(); calls found(place, finding) for each row
 -- that votes and has no floors, or some out of range.
--- @return "all", "none" or "out of range", by place: nothing where the user may not look
+-- @return "all", "none", "out of range" or "no answer", by place: nothing where the user may not
+--   look
 function _M.look(client, rows, found)
-    local known = {}
-    for _, answer in ipairs(question.ask(client, { subject = "check", body = TELL,
-        keys = { _M.KEY }, args = { _M.limit(client), client.guarded and "1" or "" } }) or {}) do
+    local known, asked = {}, { subject = "check", body = TELL, keys = { _M.KEY },
+        args = { _M.limit(client), client.guarded and "1" or "" } }
+    local round = question.begin(client, asked)
+    if not round or not rounds.await(client, round) then
+        rounds.free(round)
+        return known
+    end
+    for place, row in ipairs(answers.rows(client, round)) do
+        local code = node_codes[row.code]
+        known[place] = code and code.silent and "no answer" or nil
+    end
+    local told = answers.of(client, round)
+    rounds.free(round)
+    for _, answer in ipairs(told) do
         local place, word = answer.node, WORDS[answer.vote]
         known[place] = word
         if rows[place].verdict ~= "error" and (answer.vote == 2
