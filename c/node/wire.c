@@ -351,6 +351,15 @@ int wire_no_command(const struct reply *reply)
                                           strstr(reply->text, "permissions to run the"));
 }
 
+int wire_refused(const struct reply *reply)
+{
+    int code = reply->type == REPLY_ERROR ? wire_error_code(reply->text) : RL_OK;
+    int whole = code == RL_NOPERM || code == RL_AUTH || code == RL_UNSUPPORTED ||
+                code == RL_LOADING;
+    return whole && !strstr(reply->text, "@user_script") &&
+           !strstr(reply->text, " in script: ") && !strstr(reply->text, "the script can't");
+}
+
 int wire_raw(struct buf *b, const char *data, size_t len)
 {
     char *to = buf_reserve(b, len);

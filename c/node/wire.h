@@ -94,6 +94,9 @@ int wire_error_code(const char *text);
 /* True: an error says that the command is missing, or forbidden to this user. */
 int wire_no_command(const struct reply *reply);
 
+/* True: an error says that the server refused a script call as a whole: no script ran. */
+int wire_refused(const struct reply *reply);
+
 /* Writes n in decimal, at most WIRE_DIGITS bytes. Returns how many. */
 size_t wire_digits(char *to, uint64_t n);
 

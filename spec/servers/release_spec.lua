@@ -164,6 +164,56 @@ describe("a release [13, 14]", function()
         end)
     end)
 
+    local function refuse_scripts(server, yes)
+        for _, command in ipairs { "eval", "evalsha" } do
+            server:call("ACL", "SETUSER", "default", (yes and "-" or "+") .. command)
+        end
+    end
+
+    local function errors_of(server)
+        return tonumber(server:call("INFO", "stats"):match "total_error_replies:(%d+)")
+    end
+
+    it("is not owed where the attempt was refused as a whole", function()
+        local cluster = support.cluster(3)
+        local client = support.warm_client(cluster)
+        refuse_scripts(cluster[1], true)
+        for i = 1, 50 do
+            assert.is_true(client:getLock("x" .. i):tryLock(5))
+            assert.is_true(client:getLock("x" .. i):unlock())
+        end
+        support.eventually(function()
+            client:check()
+            return client:stats().owed == 0 and client:stats().nodes[1].in_flight == 0
+        end)
+        assert.equal(0, client:stats().forgone)
+    end)
+
+    it("is tried with one lease for all while a server refuses scripts", function()
+        if not support.since(6, 2) then
+            return pending "Redis before 6.2 counts no errors"
+        end
+        local cluster = support.cluster(3)
+        local client = support.warm_client(cluster)
+        for i = 1, 300 do
+            assert.is_true(client:getLock("x" .. i):tryLock(5))
+        end
+        support.eventually(function() return cluster:keys() == 900 end)
+        refuse_scripts(cluster[1], true)
+        for i = 1, 300 do
+            assert.is_true(client:getLock("x" .. i):unlock())
+        end
+        support.eventually(function() return client:stats().nodes[1].in_flight == 0 end)
+        support.sleep(0.5)                   -- all come again in this time, or soon after it
+        local before, from = errors_of(cluster[1]), support.now()
+        support.sleep(4)
+        local n, most = errors_of(cluster[1]) - before, 3 + (support.now() - from)
+        assert.is_true(n > 0 and n < most, n .. " refused releases")
+        assert.equal(300, client:stats().owed)
+        refuse_scripts(cluster[1], false)
+        cluster:await_free()
+    end)
+
     it("is repeated while a server is busy", function()
         local cluster = support.cluster(3, { args = { "--lua-time-limit", "20" } })
         local client = support.warm_client(cluster)

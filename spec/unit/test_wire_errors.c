@@ -1,6 +1,7 @@
 /* test_wire_errors.c - which code an error of a server has. */
 #include "node/wire.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "redlock.h"
@@ -111,4 +112,36 @@ static void knows_wrapped_errors_when_cut(void)
     wire_free(&w);
 }
 
-SUITE(wire_errors, T(knows_the_errors), T(knows_wrapped_errors_when_cut));
+/* Whether any script can have run. */
+static void knows_what_was_refused_as_a_whole(void)
+{
+    static const struct {
+        const char *text;
+        int whole;
+    } replies[] = {
+        {"NOPERM this user has no permissions to run the 'evalsha' command", 1},
+        {"NOPERM User script has no permissions to run the 'eval' command", 1},
+        {"ERR unknown command 'EVAL', with args beginning with: 'return 1' '1' 'script' ", 1},
+        {"MOVED 1234 127.0.0.1:7001", 1},
+        {"NOAUTH Authentication required.", 1},
+        {"LOADING Redis is loading the dataset in memory", 1},
+        {"BUSY Redis is busy running a script. You can only call SCRIPT KILL", 1},
+        {"OOM command not allowed when used memory > 'maxmemory'.", 0},
+        {"READONLY You can't write against a read only replica.", 0},
+        {"ERR ACL failure in script: User app has no permissions to run the 'set' command", 0},
+        {"ERR The user executing the script can't run this command or subcommand", 0},
+        {"ERR Error running script (call to f_ab): @user_script:1: -MOVED 1 h:1", 0},
+        {"ERR something else", 0},
+    };
+    for (size_t k = 0; k < sizeof(replies) / sizeof(replies[0]); k++) {
+        struct reply reply = {.type = REPLY_ERROR};
+        snprintf(reply.text, sizeof(reply.text), "%s", replies[k].text);
+        test_note("%.100s", reply.text);
+        CHECK_INT(wire_refused(&reply), replies[k].whole);
+        reply.type = REPLY_STRING;
+        CHECK_INT(wire_refused(&reply), 0);
+    }
+}
+
+SUITE(wire_errors, T(knows_the_errors), T(knows_wrapped_errors_when_cut),
+      T(knows_what_was_refused_as_a_whole));

@@ -43,6 +43,8 @@ struct guard {
     int refused;                  /* rl_code of the last error about its marker; or RL_OK */
     int no_eval;                  /* EVAL is missing or forbidden, by such an error */
     int no_evalsha;               /* EVALSHA is, by the answer to the last call */
+    int probes;                   /* releases it refused as a whole in a row, and ... */
+    int64_t probe_ms;             /* ... when it may get the next one */
     int twin;                     /* the server has voted under another address as well */
     int forgot;                   /* its life may not be the one that INFO told last */
     int begun;                    /* QUARANTINED: the marker says so, and counts */

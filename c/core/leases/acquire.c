@@ -166,6 +166,8 @@ static int acquire_answered(struct rl_round *round, int i, int code,
 {
     if (code) {
         round->lease->failed |= bit(i);
+        if (wire_refused(&round->core->nodes[i].wire.reply))
+            lease_refused(round->lease, i);
         return code;
     }
     if (vote->vote != RL_VOTE_YES)

@@ -3,13 +3,16 @@
 #include "core/leases/fence.h"
 #include "core/leases/heal.h"
 
-/* Sets the timer to the next retry: in one node time-out, doubled each time up to 8. */
+/* When retry n is due: in one node time-out, doubled each time up to 8. */
+static int64_t retry_ms(const struct core *core, int i, int n, int64_t now_ms)
+{
+    return now_ms + ((int64_t)core->nodes[i].config->timeout_ms << (n < 3 ? n : 3));
+}
+
+/* Sets the timer to the next retry. */
 static void retry_later(struct rl_lease *lease, int i, int64_t now_ms)
 {
-    int64_t wait_ms = (int64_t)lease->core->nodes[i].config->timeout_ms
-                      << (lease->retries < 3 ? lease->retries : 3);
-    lease->retries++;
-    int64_t due_ms = now_ms + wait_ms;
+    int64_t due_ms = retry_ms(lease->core, i, lease->retries++, now_ms);
     timer_set(&lease->core->timers, &lease->timer,
               due_ms < lease->gone_ms ? due_ms : lease->gone_ms);
 }
@@ -82,13 +85,18 @@ void release_leave(struct rl_lease *lease, int outcome)
 
 /* ---- sending the releases that an ended lease owes ---- */
 
-/* Sends the release owed to node i, which is ready. */
+/* Sends the release owed to node i, which is ready. While the server refuses releases as a
+ * whole, one of all leases tries. */
 static void pay(struct rl_lease *lease, int i, int64_t now_ms)
 {
-    if ((lease->owed & ~lease->releasing) & bit(i))
+    struct guard *g = &lease->core->guards[i];
+    if (((lease->owed & ~lease->releasing) & bit(i)) && now_ms >= g->probe_ms) {
+        if (g->probes)
+            g->probe_ms = retry_ms(lease->core, i, g->probes++, now_ms);
         round_send(lease->release, i, now_ms);
+    }
     if ((lease->owed & ~lease->releasing) & bit(i))
-        retry_later(lease, i, now_ms);         /* could not be queued */
+        retry_later(lease, i, now_ms);         /* could not be queued, or must wait */
 }
 
 void release_pay_all(struct core *core, int i, int silent, int64_t now_ms)
@@ -161,6 +169,12 @@ static int release_answered(struct rl_round *release, int i, int code,
 {
     (void)vote;
     struct rl_lease *lease = release->lease;
+    struct core *core = lease->core;
+    struct guard *g = &core->guards[i];
+    if (!wire_refused(&core->nodes[i].wire.reply))
+        g->probe_ms = g->probes = 0;
+    else if (!g->probes)
+        g->probe_ms = retry_ms(core, i, g->probes++, now_ms);
     lease->releasing &= ~bit(i);
     if (!lease_owing(lease))
         return code;
