@@ -6,6 +6,7 @@
 #include <netinet/tcp.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -339,6 +340,18 @@ long conns_held(void)
 
     for (struct conn *c = conns; c; c = c->next)
         n += c->way[UP].head && c->way[UP].head->held;
+    return n;
+}
+
+long conns_carried(void)
+{
+    long n = 0;
+
+    for (struct conn *c = conns; c; c = c->next) {
+        int unread = 0;
+        ioctl(c->side[UP].fd, FIONREAD, &unread);
+        n += unread || c->way[UP].head || c->way[DOWN].head;
+    }
     return n;
 }
 

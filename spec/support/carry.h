@@ -50,6 +50,7 @@ void conns_end(bool reset);  /* end all of them, with RST or with FIN */
 void conns_half_close(int d);  /* nothing more is carried in this direction */
 void conns_release(void);    /* let go of what hold_request has held */
 long conns_held(void);
+long conns_carried(void);
 void conns_sweep(void);      /* free the ended, no event is being handled */
 int conns_patience(void);    /* ms until more may be sent, -1 for ever */
 

@@ -150,6 +150,8 @@ static long run(const char *name, const char *a, const char *b, const char *c)
         answer = faults.fired;
     else if (strcmp(name, "held") == 0) /* connections held now */
         answer = conns_held();
+    else if (strcmp(name, "carried") == 0) /* connections with bytes on their way now */
+        answer = conns_carried();
     else
         answer = -1;
     return answer;

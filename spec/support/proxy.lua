@@ -6,17 +6,21 @@ local sys = require "spec.support.sys"
 
 local _M = {}
 
--- Starts a program that listens on the port it is given as first argument.
+-- Starts a program that listens on the port it is given as first argument. Whether it does.
+local function listens(self, program, ...)
+    local argv = { build.program(program), self.port, ... }
+    argv.stdin, argv.stdout = "pipe", "pipe"
+    self.proc = proc.spawn(argv)
+    self.pid = self.proc.pid
+    return self.proc:read_line() ~= nil
+end
+
 local function start(class, program, ...)
     local self = setmetatable({}, class)
     for _ = 1, 5 do
         self.port = sys.free_port()
         self.uri = "redis://127.0.0.1:" .. self.port
-        local argv = { build.program(program), self.port, ... }
-        argv.stdin, argv.stdout = "pipe", "pipe"
-        self.proc = proc.spawn(argv)
-        if self.proc:read_line() then
-            self.pid = self.proc.pid
+        if listens(self, program, ...) then
             return self
         end
     end
@@ -153,6 +157,31 @@ end
 
 function _M.proxy(target)
     return start(Proxy, "proxy", target)
+end
+
+local Late = { stop = stop }
+Late.__index = Late
+
+-- Starts it again on its port, when its server has been started again.
+function Late:restart()
+    local old = self.proc
+    assert(listens(self, "proxy", self.target))
+    scope.replace_proc(old)
+    Proxy.delay(self, "up", self.ms)
+end
+
+-- Until nothing is on its way.
+function Late:await_idle()
+    sys.eventually(function() return command(self, "carried") == 0 end, 20, "idle connections")
+end
+
+-- What makes a server late: requests arrive there ms later. When the server is killed, so must this
+-- be: nobody listens then.
+function _M.late(target, ms)
+    local self = start(Late, "proxy", target)
+    self.target, self.ms = target, ms
+    Proxy.delay(self, "up", ms)
+    return self
 end
 
 local Hostile = { stop = stop }

@@ -3,6 +3,7 @@ local fnv = require "spec.support.fnv"
 local inspect = require "spec.support.inspect"
 local path = require "spec.support.path"
 local proc = require "spec.support.proc"
+local proxy = require "spec.support.proxy"
 local resp = require "spec.support.resp"
 local scope = require "spec.support.scope"
 local shim = require "spec.support.shim"
@@ -17,6 +18,12 @@ Server.__index = Server
 
 local HOST = "127.0.0.1"
 
+-- LAG=gate: of each cluster, clients reach the server with the smallest run_id, where contenders
+-- meet, through a proxy: requests arrive there LAG_MS (30) late. LAG=other: the one with the largest.
+-- What a test asks a server itself is not late.
+local LAG, LAG_MS = os.getenv "LAG", tonumber(os.getenv "LAG_MS" or 30)
+assert(not LAG or LAG == "gate" or LAG == "other", "LAG is neither gate nor other")
+
 -- As restart_guard.lua has them; what clients with the default max_lease set.
 local OF_THE_SERVER = "redlock:{server}:"
 local MARKER, FLOORS = OF_THE_SERVER .. "marker", OF_THE_SERVER .. "floor"
@@ -25,14 +32,20 @@ local MAX_LEASE_MS = 60000
 -- The name of all clusters: clients reach servers through proxies, or some of them.
 _M.CLUSTER = "spec"
 
+-- Where clients reach it. `direct` is the port where it listens: another one if it is late.
 local function set_port(self, port)
     self.port = port
     self.uri = ("redis://%s:%d"):format(HOST, port)
 end
 
+local function listen(self, port)
+    self.direct = port
+    set_port(self, port)
+end
+
 local function new(opts)
     local self = setmetatable({ host = HOST, opts = opts, dir = scope.tmpdir() }, Server)
-    set_port(self, opts.port or sys.free_port())
+    listen(self, opts.port or sys.free_port())
     if opts.unixsocket then
         self.socket = self.dir .. "/redis.sock"
     end
@@ -42,7 +55,7 @@ end
 local function launch(self)
     local argv = {
         "redis-server", "--save", "", "--appendonly", "no", "--bind", HOST,
-        "--port", self.port, "--dir", self.dir, "--daemonize", "no",
+        "--port", self.direct, "--dir", self.dir, "--daemonize", "no",
         "--loglevel", "warning",
         stdout = self.dir .. "/log", stderr = "stdout", env = self.opts.env,
     }
@@ -87,7 +100,7 @@ local function await(self)
             break
         end
         -- The port was free a moment ago, but somebody was faster.
-        set_port(self, sys.free_port())
+        listen(self, sys.free_port())
         launch(self)
     end
     error("redis-server failed: " .. (sys.read_file(self.dir .. "/log") or ""), 0)
@@ -102,6 +115,9 @@ end
 
 local function finish(self, signal)
     disconnect(self)
+    if self.late then
+        self.late:stop()
+    end
     self.proc:kill(signal)
     if not self.proc:wait(30) then
         error(("redis-server on port %d survives SIG%s"):format(self.port, signal))
@@ -112,7 +128,11 @@ end
 function Server:start()
     self.started = true
     launch(self)
-    return await(self)
+    await(self)
+    if self.late then
+        self.late:restart()
+    end
+    return self
 end
 
 function Server:stop()
@@ -153,7 +173,7 @@ function Server:thaw()
 end
 
 local function connect(self)
-    local conn, err = resp.connect(self.port)
+    local conn, err = resp.connect(self.direct)
     if not conn then
         return nil, err
     end
@@ -283,8 +303,17 @@ function Server:keys()
     return n
 end
 
+-- Until no request is on its way to a late server.
+function Server:await_idle()
+    if self.late then
+        self.late:await_idle()
+    end
+    return self
+end
+
 -- Waits until nobody has a lock there; for a cluster: on those of its servers that run.
 function Server:await_free(seconds)
+    self:await_idle()
     sys.eventually(function() return self:keys() == 0 end, seconds, "all locks to be free")
     return self
 end
@@ -340,7 +369,7 @@ end
 -- Empties the servers; those that were admitted still are.
 function Cluster:flush()
     return each_running(self, function(server)
-        local marker = server:marker()
+        local marker = server:await_idle():marker()
         assert(server:call "FLUSHALL")
         if marker then
             server:mark(marker)
@@ -357,12 +386,16 @@ function Cluster:keys()
     return n
 end
 
+function Cluster:await_idle()
+    return each_running(self, Server.await_idle)
+end
+
 Cluster.await_free = Server.await_free
 
 -- Waits until none of the running servers has any of these keys.
 function Cluster:await_none(...)
     local names = { ... }
-    return each_running(self, function(server)
+    return each_running(self:await_idle(), function(server)
         sys.eventually(function() return server:call("EXISTS", unpack(names)) == 0 end, 10,
             table.concat(names, ", ") .. " to be gone")
     end)
@@ -376,6 +409,22 @@ function Cluster:stop()
     end)
 end
 
+local function run_id(server)
+    return server:call("INFO", "server"):match "run_id:(%x+)"
+end
+
+-- Makes one server late for its clients.
+local function delay_one(self)
+    local late = self[1]
+    for _, server in ipairs(self) do
+        if (run_id(server) < run_id(late)) == (LAG == "gate") then
+            late = server
+        end
+    end
+    late.late = proxy.late(late.direct, LAG_MS)
+    set_port(late, late.late.port)
+end
+
 local function start(self, n, opts)
     self.unnamed = opts and opts.unnamed
     for i = 1, n do
@@ -386,6 +435,9 @@ local function start(self, n, opts)
         launch(self[i])
     end
     self:each(await)
+    if LAG and n > 1 and not (opts or {}).unixsocket then
+        delay_one(self)
+    end
     return (n == 1 or (opts or {}).new) and self or self:admit()
 end
 
