@@ -30,7 +30,7 @@ describe("the card of a lock", function()
     local function refused(kind)
         local ok, err = (kind or other:getLock "x"):tryLock()
         assert.is_nil(ok)
-        assert.equal("held", err.code)
+        assert.equal("held", err.code, tostring(err))
         return err
     end
 
@@ -140,16 +140,24 @@ describe("the card of a lock", function()
         assert.is_true(lock:tryLock(0, 30))
         local digits, since, label = value():match "^(%x+) (%x+) (.*)$"
         cluster[1]:freeze()
+        -- Not so while another server has yet to answer: two of five are no majority.
+        local function held()
+            return support.eventually(function()
+                local ok, err = other:getLock("x"):tryLock()
+                assert.is_nil(ok)
+                return err.code == "held" and err
+            end)
+        end
         for _, lie in ipairs { DIGITS .. " " .. since .. " mallory", "mallory",
             digits .. " " .. since .. " mallory", digits, digits .. " 1 " .. label } do
             cluster[2]:call("SET", "x", lie, "PX", 30000)
             for _ = 1, 5 do
-                assert.equal("web-1 shop: invoice 42", refused().holder.label)
+                assert.equal("web-1 shop: invoice 42", held().holder.label)
                 assert.equal("web-1 shop: invoice 42", other:getLock("x"):holder().label)
             end
         end
         cluster[2]:call("DEL", "x")
-        assert.equal("web-1 shop: invoice 42", refused().holder.label)
+        assert.equal("web-1 shop: invoice 42", held().holder.label)
     end)
 
     it("names nobody whom no majority names", function()
