@@ -33,7 +33,8 @@ end
 
 -- Deletes what hold() wrote, but no lock that was granted meanwhile.
 local function free(server)
-    server:call("EVAL", "if #(redis.call('get', 'x') or '') < 40 then redis.call('del', 'x') end", 0)
+    server:call("EVAL",
+        "if #(redis.call('get', 'x') or '') < 40 then redis.call('del', 'x') end", 0)
 end
 
 local function announce(server)
