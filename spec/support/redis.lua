@@ -19,7 +19,7 @@ Server.__index = Server
 local HOST = "127.0.0.1"
 
 -- LAG=gate: of each cluster, the server with the smallest run_id, where contenders meet, is late:
--- requests of clients arrive LAG_MS (30) later, through a proxy, and those of the test itself do not.
+-- requests of clients arrive LAG_MS (30) later, through a proxy; those of the test itself do not.
 -- LAG=other: the server with the largest.
 local LAG, LAG_MS = os.getenv "LAG", tonumber(os.getenv "LAG_MS" or 30)
 assert(not LAG or LAG == "gate" or LAG == "other", "LAG is neither gate nor other")
