@@ -203,6 +203,10 @@ sim-core: $(SIM_CORE) $(BUILD)/redlock/cdef.lua
 sim: sim-core ## simulate schedules; N=, T=seconds, J=cores; SEED=n: one
 	@luajit spec/sim/run.lua
 
+.PHONY: exhaust
+exhaust: all ## visit small worlds whole; WORLD=, KIND=, PART="0 60"
+	@luajit spec/exhaust/run.lua
+
 # The simulated core with one file of c/ changed; see spec/sim/mutate.lua.
 .PHONY: mutant-core
 mutant-core:

@@ -1,5 +1,7 @@
 --- Tries the mutants (make mutants), most in schedules, and some by a test. Environment:
--- ONLY: a part of a name; J: on so many cores; RECORD=1: writes down new seeds.
+-- ONLY: a part of a name; J: on so many cores; RECORD=1: writes down new seeds; WORLDS=1: tries
+-- them in the small worlds alone (spec/exhaust, whose LIMITS and PART may be given), and prints
+-- which of them are caught there.
 --
 -- A mutant is compiled beside the library, in build/mutants, and tried with the seed that
 -- caught it before (caught.txt). Where that seed no longer catches it, because the schedules
@@ -159,6 +161,26 @@ local function catch(mutant, dir, remembered)
     return nil, name
 end
 
+--- In small worlds.
+-- @return the world and kind that catch it; or nil, and how many runs did not
+local function catch_in_worlds(mutant, dir)
+    local c = mutant.file:match "^c/"
+    if c then
+        sh("cd %s/redlock && for f in core-*.so; do ln -sf $f world-${f#core-}; done", dir)
+    end
+    local pipe = io.popen(("STOP=1 J=1 SIM_CPATH=%s SIM_LUA=%s luajit spec/exhaust/run.lua 2>&1")
+        :format(c and dir .. "/?.so" or "build/?.so", c and "lua" or dir .. "/lua"))
+    local output = pipe:read "*a"
+    pipe:close()
+    local world, kind = output:match "WORLD=(%S+) KIND=(%S+)"
+    if world then
+        return true, world .. ", " .. kind
+    elseif not output:match "%d+ passed, 0 failed" then
+        return true, "it crashed"
+    end
+    return nil, output:match "(%d+) passed" .. " runs did not notice it"
+end
+
 -- ---- the seeds that catch them ------------------------------------------------------
 
 --- From name to seed, of caught.txt: lines of "SEED NAME".
@@ -192,6 +214,9 @@ local function try(k, mutant, remembered)
     local dir, began = DIR .. "/" .. k, jobs.now()
     local ok, seed, how = pcall(function()
         build(mutant, dir)
+        if os.getenv "WORLDS" then
+            return catch_in_worlds(mutant, dir)
+        end
         if mutant.unit or mutant.spec then
             return noticed(mutant, dir)
         end

@@ -1,0 +1,114 @@
+--- Visits every run of a small world, up to some odd choices.
+--
+-- A world is a function of choices: wherever something may go in more than one way it calls
+-- choose(). The first option is what usually happens; each other one is odd, and counts against
+-- the limit of its class. Two runs with the same choices are the same, so the explorer needs no
+-- copies of a world: it runs one without odd choices, sees which there were, and runs each
+-- again with one more odd choice behind the last one. What comes after an odd choice is thus
+-- chosen among the events of the run that has it.
+
+local concat, insert, remove = table.concat, table.insert, table.remove
+local format, gmatch = string.format, string.gmatch
+local ipairs, pairs, setmetatable, tonumber = ipairs, pairs, setmetatable, tonumber
+
+local _M = {}
+
+local Choices = {}
+Choices.__index = Choices
+
+--- @param tape  the odd choices: a list of { at: which call of choose() it is, option }
+function _M.choices(tape, limits)
+    local left = {}
+    for class, n in pairs(limits) do
+        left[class] = n
+    end
+    return setmetatable({ tape = tape, next = 1, n = 0, left = left, points = {}, said = {} },
+        Choices)
+end
+
+--- Chooses one of some options.
+-- @param class    what the choice counts against; where that has none left, it is the first option
+-- @param options  a list; the first word of each is its name
+-- @param ...      words before the name, for people
+-- @return its number
+function Choices:choose(class, options, ...)
+    local left, odd = self.left, self.tape[self.next]
+    if left[class] == 0 or class ~= "start" and left.odd == 0 then
+        return 1
+    end
+    self.n = self.n + 1
+    if not odd then              -- before the last odd one all was tried already
+        insert(self.points, { at = self.n, options = #options })
+    elseif odd.at == self.n then
+        if not options[odd.option] then
+            error("there is no such run: its world has changed", 0)
+        end
+        self.next, left[class] = self.next + 1, left[class] - 1
+        left.odd = left.odd - (class ~= "start" and 1 or 0)
+        local words = { ... }
+        insert(words, options[odd.option][1])
+        insert(self.said, concat(words, " "))
+        return odd.option
+    end
+    return 1
+end
+
+--- The choices as a person reads them.
+function Choices:sentence()
+    return #self.said == 0 and "all goes as usual" or concat(self.said, "; ")
+end
+
+local function with(tape, at, option)
+    local longer = {}
+    for i, odd in ipairs(tape) do
+        longer[i] = odd
+    end
+    insert(longer, { at = at, option = option })
+    return longer
+end
+
+--- The tape as a word, which read() understands: "3.2,17.5"; "-": no odd choice.
+function _M.word(tape)
+    local list = {}
+    for i, odd in ipairs(tape) do
+        list[i] = format("%d.%d", odd.at, odd.option)
+    end
+    return #list > 0 and concat(list, ",") or "-"
+end
+
+function _M.read(word)
+    local tape = {}
+    for at, option in gmatch(word, "(%d+)%.(%d+)") do
+        insert(tape, { at = tonumber(at), option = tonumber(option) })
+    end
+    return tape
+end
+
+--- Runs all, or a share of what has two odd choices or more.
+-- @param limits  how many odd choices of each class a run may have
+-- @param run     function(choices, tape, mine): one run; mine: of this share. false: no more
+-- @param share   0 .. shares - 1
+-- @return how many runs of this share there were
+function _M.visit(limits, run, share, shares)
+    local runs, number, tapes = 0, 0, { {} }
+    while #tapes > 0 do
+        local tape = remove(tapes)
+        local choices = _M.choices(tape, limits)
+        local mine = #tape >= 2 or share == 0
+        if run(choices, tape, mine) == false then
+            break
+        end
+        runs = runs + (mine and 1 or 0)
+        for _, point in ipairs(choices.points) do
+            for option = 2, point.options do
+                number = number + (#tape == 1 and 1 or 0)
+                if #tape ~= 1 or number % shares == share then
+                    insert(tapes, with(tape, point.at, option))
+                end
+            end
+        end
+    end
+    return runs
+end
+
+return _M

@@ -1,0 +1,139 @@
+--- Visits small worlds whole (make exhaust), or a part of them, or one run. Environment:
+--   WORLD, KIND   only these: names with commas (worlds/, kinds.lua)
+--   PART          "k n": the k-th of n shares, from 0; "n": one of n that changes with the commit
+--   LIMITS        "path=1 fault=0": of odd choices, instead of those of the worlds
+--   RUN           one run of one world and kind, as a wrong one is printed: with all its events
+--   J             on how many cores (as many as there are)
+--   STOP=1        end at the first that goes wrong
+--   SIM_CPATH, SIM_LUA   where the core and the library are (spec/sim/mutate.lua)
+--
+-- The exit status is 1 if a run went wrong.
+
+local env = os.getenv
+local lua = env "SIM_LUA" or "lua"
+package.path = ("./?.lua;%s/?.lua;%s/?/init.lua;./build/?.lua;"):format(lua, lua) .. package.path
+package.cpath = (env "SIM_CPATH" or "./build/?.so") .. ";" .. package.cpath
+
+-- Many short functions that call each other, and garbage that is best collected between two runs.
+jit.opt.start("maxtrace=8000", "maxmcode=65536", "sizemcode=64", "maxside=20", "hotloop=200",
+    "hotexit=100")
+collectgarbage("setpause", 1000)
+local GARBAGE_KB = 32 * 1024
+local MOST = env "STOP" and 1 or 20      -- wrong runs, and no more
+io.stdout:setvbuf "line"
+
+local explorer = require "spec.exhaust.explorer"
+local jobs = require "spec.sim.jobs"
+local kinds = require "spec.exhaust.kinds"
+local seeds = require "spec.sim.seeds"
+local stage = require "spec.exhaust.stage"
+
+local LOCKS, ALL = { "plain", "fenced" },
+    { "plain", "fenced", "read-write", "permit", "fair", "election" }
+local WORLDS = { { "ask", ALL }, { "release", ALL }, { "renewal", ALL }, { "quarantine", LOCKS },
+    { "handover", LOCKS }, { "init", LOCKS } }
+
+local function limits_of(world, kind)
+    local limits = { odd = math.min(kinds[kind].odd, world.odd) }
+    for class, n in pairs(world.limits) do
+        limits[class] = n
+    end
+    for class, n in (env "LIMITS" or ""):gmatch "(%w+)=(%d+)" do
+        limits[class] = tonumber(n)
+    end
+    return limits
+end
+
+-- ---- one run ---------------------------------------------------------------------------
+
+local function replay(name, kind)
+    local world, events = require("spec.exhaust.worlds." .. name), {}
+    local choices = explorer.choices(explorer.read(env "RUN"), limits_of(world, kind))
+    local s = stage.run(world, choices, kinds[kind], events)
+    print(table.concat(events, "\n"))
+    print(choices:sentence())
+    print(s.fault or "nothing went wrong")
+    return not s.fault
+end
+
+-- ---- a share of one world, with one kind ---------------------------------------------------
+
+local function visit(name, kind, share, shares)
+    local world, bad = require("spec.exhaust.worlds." .. name), 0
+    local runs = explorer.visit(limits_of(world, kind), function(choices, tape, mine)
+        local s = stage.run(world, choices, kinds[kind])
+        if collectgarbage "count" > GARBAGE_KB then
+            collectgarbage()
+        end
+        if s.fault and mine then
+            bad = bad + 1
+            print(("WORLD=%s KIND=%s RUN=%s make exhaust: %s: %s"):format(name, kind,
+                explorer.word(tape), choices:sentence(), s.fault))
+        end
+        return bad < MOST
+    end, share, shares)
+    print(("= %d %d %.1f"):format(runs, bad, os.clock()))
+end
+
+-- ---- all -------------------------------------------------------------------------------
+
+-- The shares to run: the first, how far the next one is, and of how many.
+local function part(j)
+    local k, n = (env "PART" or "0 1"):match "^(%d+) (%d+)$"
+    n = tonumber(n or env "PART")
+    return (k and tonumber(k) or seeds.first() % n) * j, n * j
+end
+
+local function wanted(list, name)
+    return not list or ("," .. list .. ","):find("," .. name .. ",", 1, true)
+end
+
+-- Runs one world and kind, a process for each core.
+local function share_out(name, kind, j)
+    local first, shares = part(j)
+    local pipes, runs, bad, seconds = {}, 0, 0, 0
+    for i = 0, j - 1 do
+        pipes[i + 1] = io.popen(("EXHAUST_WORK='%s %s %d %d' luajit spec/exhaust/run.lua"):format(
+            name, kind, first + i, shares))
+    end
+    for _, pipe in ipairs(pipes) do
+        local done = false
+        for line in pipe:lines() do
+            local n, wrong, took = line:match "^= (%d+) (%d+) ([%d.]+)$"
+            done = done or n ~= nil
+            runs, bad = runs + (n or 0), bad + (wrong or 0)
+            seconds = seconds + (took or 0)
+            if not n then
+                print(line)
+            end
+        end
+        pipe:close()
+        bad = bad + (done and 0 or 1)
+    end
+    print(("%-11s %-11s %8d runs  %4d wrong  %6.1f s of processor"):format(name, kind, runs, bad,
+        seconds))
+    return runs, bad
+end
+
+local function everything()
+    local j, runs, bad = tonumber(env "J" or jobs.cores()), 0, 0
+    for _, one in ipairs(WORLDS) do
+        for _, kind in ipairs(wanted(env "WORLD", one[1]) and one[2] or {}) do
+            if wanted(env "KIND", kind) and not (env "STOP" and bad > 0) then
+                local more, wrong = share_out(one[1], kind, j)
+                runs, bad = runs + more, bad + wrong
+            end
+        end
+    end
+    print(("%d passed, %d failed"):format(runs - bad, bad))
+    return bad == 0 and runs > 0
+end
+
+local work = env "EXHAUST_WORK"
+if work then
+    local name, kind, share, shares = work:match "(%S+) (%S+) (%d+) (%d+)"
+    visit(name, kind, tonumber(share), tonumber(shares))
+else
+    os.exit((env "RUN" and replay(env "WORLD", env "KIND") or not env "RUN" and everything())
+        and 0 or 1)
+end

@@ -1,0 +1,17 @@
+--- Two who ask for one name, each once. At most one holds; tokens grow.
+
+local stage = require "spec.exhaust.stage"
+
+return {
+    odd = 3,
+    limits = { path = 2, start = 1, fault = 1, order = 1 },
+    roles = { acquire = "path", confirm = "path", release = "path" },
+    run = function(s, kind)
+        s:play(function()
+            s:start()
+            s:hold("A", kind.a(s.a), 0, kind, 50)
+        end, function()
+            s:hold("B", kind.b(s.b), 0, kind, 50)
+        end, stage.LEASE + 0.5, 0)
+    end,
+}

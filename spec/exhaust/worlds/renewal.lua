@@ -1,0 +1,22 @@
+--- A holds and renews; B asks at some moment, and waits. One holder; A is told before its validity
+-- ends; B is served.
+
+local stage = require "spec.exhaust.stage"
+
+return {
+    odd = 2,
+    limits = { path = 2, start = 1, fault = 1, order = 1 },
+    roles = { extend = "path", heal = "path", acquire = "path", confirm = "path" },
+    run = function(s, kind)
+        local served
+        s:play(function()
+            s:start()
+            s:keep("A", kind.a(s.a), stage.LEASE * 0.8)      -- two renewals
+        end, function()
+            served = s:hold("B", kind.b(s.b), 40, kind, 0.1)
+        end, stage.LEASE + 0.5, 40)
+        if not served then
+            s:wrong("B is not served")
+        end
+    end,
+}

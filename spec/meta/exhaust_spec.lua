@@ -1,0 +1,31 @@
+-- The small worlds (spec/exhaust) say in a sentence what goes wrong, and repeat it.
+
+local support = require "spec.support"
+
+local function run(settings, root)
+    local pipe = io.popen(("%s SIM_LUA=%s J=1 luajit spec/exhaust/run.lua 2>&1"):format(settings,
+        root))
+    local output = pipe:read "*a"
+    pipe:close()
+    return output
+end
+
+describe("small worlds", function()
+    it("find nothing in what ships, and two holders where a script takes what is taken", function()
+        local dir = support.tmpdir()
+        assert.is_true(support.sh(("cp -r lua %s/lua"):format(dir)))
+        local root, name = dir .. "/lua", dir .. "/lua/redlock/scripts/lock/acquire.lua"
+        assert.matches("%d+ passed, 0 failed", run("WORLD=ask KIND=plain LIMITS=odd=0", root))
+        local file = assert(io.open(name))
+        local text = file:read "*a"
+        file:close()
+        file = assert(io.open(name, "w"))
+        file:write((text:gsub("'NX', ", "")))
+        file:close()
+        local said = run("STOP=1 WORLD=ask KIND=plain LIMITS=odd=0", root)
+        assert.matches("B begins: A and B hold, for [%d.]+ s and [%d.]+ s more", said)
+        local again = run(said:match "WORLD=%S+ KIND=%S+ RUN=%S+" .. " LIMITS=odd=0", root)
+        assert.matches("server 3 executes B's acquire", again)
+        assert.matches("WRONG: A and B hold", again)
+    end)
+end)
