@@ -18,6 +18,7 @@ files["lua/redlock/types.lua"] = { ignore = { "212", "241" } }
 -- Scripts that run inside Redis.
 files["lua/redlock/scripts"] = { std = "lua51", read_globals = { "redis", "KEYS", "ARGV", "no_lock",
     "value", "not_a_lock", "named", "is_named", "done" }, globals = { "removed" } }
+files["lua/redlock/scripts/marker/show.lua"] = { read_globals = { "want", "SCRIPT" } }
 files["lua/redlock/scripts/multi"] = { read_globals = { "found", "n", "start_of" } }
 files["lua/redlock/scripts/fenced"] = {
     read_globals = { "value", "token", "counter", "count_to", "run", "replaced",

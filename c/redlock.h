@@ -17,7 +17,7 @@
 
 /* A program and the library that it loads must have the same number, which is part of the
  * library's file name. Raise it with every change of code between the cdef markers. */
-#define RL_ABI 25
+#define RL_ABI 26
 
 #pragma GCC visibility push(default)
 /* The Makefile makes the FFI declaration of everything up to "cdef end": plain C
@@ -53,7 +53,7 @@ enum { RL_DROP, RL_ABANDON, RL_ORPHAN, RL_DISOWN };
 /* Whom rl_ask() asks: all nodes ... */
 enum {
     RL_ASK_MAJORITY = -1,    /* until a majority has given equal votes and data, or no longer
-                                can */
+                                can; with the guard only admitted servers count (RL_SHOWN) */
     RL_ASK_VOTERS = -2,      /* the same, but only nodes that may vote on an acquire, with the
                                 marker as the last ARGV as in an acquire; votes are -1 to 2 */
     RL_ASK_EACH = -3         /* until each has answered or no longer can */
@@ -117,6 +117,11 @@ enum {
     RL_VOTE_GUARDED = 3      /* acquire, import, or a guarded question, with the guard: the marker
                                 (the data) is not the one sent; the script did nothing */
 };
+
+/* With the guard, extensions and questions to a majority run in any case. Where the server has
+ * another marker than the one sent, they return {RL_SHOWN, marker, reply}: the marker decides
+ * whether a yes to an extension, or an answer, counts. */
+enum { RL_SHOWN = -0x7fffffff - 1 };
 
 /* A node's right to vote, as the client knows it (rl_node_info.guard). */
 typedef enum rl_guard {
@@ -235,10 +240,10 @@ typedef struct rl_primitive {
                                 a lease name the server's memory. With the guard it is the
                                 marker, which an acquire must find there (with a "!"
                                 appended: check the server's life, too); without, the
-                                master_replid. 0: acquire and heal get the marker with
-                                the guard ("": any), and nothing without */
+                                master_replid. 0: acquire, heal and extend get the
+                                marker with the guard ("": any), and nothing without */
     int32_t extend_many;     /* extends many leases, one key each. ARGV: for each KEY its
-                                value and its lease. Returns a string with a '1' for each
+                                value and its lease, and the marker. Returns a string with a '1' for each
                                 that it has extended; the others are extended alone. 0,
                                 the number of a client's first script: none */
 } rl_primitive;

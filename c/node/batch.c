@@ -9,12 +9,12 @@
 enum { APART_MS = 10000 };
 
 int node_call_with(struct node *nd, int many, int script, const struct cmd *cmd,
-                   void *owner, int64_t now_ms)
+                   const char *last_arg, void *owner, int64_t now_ms)
 {
     assert(nd->state == NODE_READY);
     struct batch *b = nd->batch ? nd->batch : (nd->batch = calloc(1, sizeof(*b)));
     if (!b || now_ms < b->apart_ms)
-        return node_call(nd, script, cmd, NULL, owner, now_ms);
+        return node_call(nd, script, cmd, last_arg, owner, now_ms);
     if (b->len == BATCH_MAX || b->many != many || b->script != script)
         node_flush(nd);
     if (!b->len)
@@ -24,10 +24,12 @@ int node_call_with(struct node *nd, int many, int script, const struct cmd *cmd,
     int full = node_room(nd, (uint32_t)b->len + 1);
     if (full)
         return full;
-    size_t texts = nd->scripts->item[many].len + nd->scripts->item[script].len + 512;
+    size_t texts = nd->scripts->item[many].len + nd->scripts->item[script].len + 512 +
+                   (last_arg ? strlen(last_arg) : 0);
     if (!buf_reserve(&nd->out, b->bytes + cmd->len + texts))
         return RL_NOMEM;
     b->bytes += cmd->len;
+    b->last_arg = last_arg;
     b->now_ms = now_ms;
     b->call[b->len].cmd = cmd;
     b->call[b->len++].owner = owner;
@@ -49,6 +51,8 @@ static void put_all(struct node *nd, int len)
         wire_raw(out, cmd->bytes + cmd->keys_end,
                  cmd->lease_at + cmd->lease_len - cmd->keys_end);
     }
+    if (b->last_arg)
+        wire_bulk(out, b->last_arg, strlen(b->last_arg));
 }
 
 void node_flush(struct node *nd)
@@ -59,11 +63,11 @@ void node_flush(struct node *nd)
     int len = b->len;
     b->len = 0;
     if (len == 1) {
-        node_put_call(nd, b->script, b->call[0].cmd, NULL, b->call[0].owner, b->now_ms);
+        node_put_call(nd, b->script, b->call[0].cmd, b->last_arg, b->call[0].owner, b->now_ms);
         return;
     }
     uint64_t start = buf_offset(&nd->out);
-    int by_sha = node_put_script(nd, b->many, 1 + 3 * len, 0);
+    int by_sha = node_put_script(nd, b->many, 1 + 3 * len + (b->last_arg != NULL), 0);
     assert(by_sha >= 0);
     put_all(nd, len);
     for (int i = 0; i < len; i++) {
@@ -83,8 +87,11 @@ void batch_answered(struct node *nd, int64_t now_ms)
     b->answers_len = first->calls;
     b->answers_at = 0;
     memset(b->answers, '0', sizeof(b->answers));
-    if (reply->type == REPLY_STRING && reply->text_len == (size_t)b->answers_len)
-        memcpy(b->answers, reply->text, reply->text_len);
+    b->shown = reply->type == REPLY_ARRAY && reply->nums == 1 && reply->has_second;
+    const char *answers = b->shown ? reply->second : reply->text;
+    size_t len = b->shown ? reply->second_len : reply->text_len;
+    if ((b->shown || reply->type == REPLY_STRING) && len == (size_t)b->answers_len)
+        memcpy(b->answers, answers, len);
     else if (reply->type == REPLY_ERROR && first->by_sha &&
              !strncmp(reply->text, "NOSCRIPT", 8))
         node_unload(nd, first->script);
@@ -100,10 +107,11 @@ enum node_event batch_next(struct node *nd, struct request *out)
     nd->stats.replies++;
     if (b->answers[b->answers_at++] != '1')
         return NODE_ALONE;
-    reply->type = REPLY_INTEGER;
-    reply->nums = 1;
-    reply->num[0] = 1;
-    reply->has_text = reply->has_second = 0;
+    reply->type = b->shown ? REPLY_ARRAY : REPLY_INTEGER;
+    reply->nums = 1 + b->shown;
+    reply->num[b->shown] = 1;
+    reply->has_text = b->shown;
+    reply->has_second = 0;
     return NODE_ANSWER;
 }
 

@@ -1,9 +1,10 @@
 /* batch.h - calls of several owners, sent as one script call that answers for each.
  *
  * The script `many` does for a list of locks what another one does for one lock. KEYS:
- * one a lock; ARGV: for each its value and its lease in ms. The reply is a string with a
- * letter for each lock. '1' counts as a reply 1 of the single script; after any other
- * letter, or any other reply, the lock's call is sent alone.
+ * one a lock; ARGV: for each its value and its lease in ms, then the last argument of the
+ * latest call, if any. The reply is a string with a letter for each lock. '1' counts as a reply 1
+ * of the single script; after any other letter, or any other reply, the lock's call is sent
+ * alone. An array of a number, a text and that string: '1' is the array of number, text and 1.
  */
 #ifndef BATCH_H
 #define BATCH_H
@@ -16,6 +17,7 @@ struct batch {
     int len;                      /* calls collected */
     size_t bytes;                 /* upper bound of what they take */
     int many, script;             /* the script for all, and for one */
+    const char *last_arg;         /* or NULL */
     int64_t now_ms;
     struct {
         const struct cmd *cmd;
@@ -23,6 +25,7 @@ struct batch {
     } call[BATCH_MAX];
     int answers_len, answers_at;  /* letters of an answer; how many were used */
     char answers[BATCH_MAX];
+    int shown;                    /* they came with a text */
     int64_t apart_ms;             /* no batches before that: the server refused one */
 };
 

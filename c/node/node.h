@@ -201,7 +201,7 @@ int node_call(struct node *nd, int script, const struct cmd *cmd,
  * node_flush(), or any other request, sends the batch; cmd, of a lease with one key, must
  * last until then. Returns as node_call(). */
 int node_call_with(struct node *nd, int many, int script, const struct cmd *cmd,
-                   void *owner, int64_t now_ms);
+                   const char *last_arg, void *owner, int64_t now_ms);
 void node_flush(struct node *nd);
 
 /* Queues TIME, and with the guard INFO replication before it, if NODE_LOOK_MS have passed

@@ -58,7 +58,12 @@ describe("a server that restarts empty [34]", function()
         end)
         assert.equal("l", cluster[1]:marked().state)       -- in quarantine
         cluster[3]:call("DEL", "x")
-        assert.is_true((l:extend()))                 -- by its yes and that of the second
+        local ok, err = l:extend()                   -- its yes does not count
+        assert.is_nil(ok)
+        assert.equal("no_quorum", err.code)
+        assert.equal("guarded", err.nodes[1].code)
+        assert.matches(LOST, err.nodes[1].message)
+        assert.is_true(cluster[1]:call("PTTL", "x") > 9000)
         assert.is_true(l:unlock())
         cluster:await_free()
     end)

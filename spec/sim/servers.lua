@@ -76,6 +76,9 @@ end
 
 local function on_script(server, sha, keys, args, result)
     local role = roles[sha]
+    if type(result) == "table" and result[1] == -2 ^ 31 then      -- scripts/marker/show.lua
+        result = result[3]
+    end
     if role == "extend_many" then
         on_many(server, keys, args, result)
     elseif role then
@@ -262,11 +265,13 @@ end
 
 -- ---- loading ---------------------------------------------------------------------
 
--- Notes the role of a script, by itself and with the marker's check before it. A text that has a
--- role already keeps it.
+-- Notes the role of a script, by itself and as the guard wraps it. A text that has a role already
+-- keeps it.
 local function know(script, role)
     local hex = require("redlock.testing.sha1").hex
-    for _, text in ipairs { script, require("redlock.servers.restart_guard").wrap(script) } do
+    local guard = require "redlock.servers.restart_guard"
+    for _, text in ipairs { script, guard.wrap(script), guard.wrap_answer(script),
+        guard.wrap_answer(script, true) } do
         local sha = hex(text)
         roles[sha] = roles[sha] or role
     end

@@ -183,6 +183,8 @@ local function server_call()
     return pick {
         function() return eval(restart_guard.wrap(plain.acquire_script), { "k" },
             { pick(VALUES), short(), pick { "", marker "a", marker "a" .. "!", "other" } }) end,
+        function() return eval(restart_guard.wrap_answer(plain.extend_script), { "k" },
+            { pick(VALUES), short(), pick { "", marker "a", marker "a" .. "!", "other" } }) end,
         function() return eval(script_text.own "marker.set", { MARKER },
             { pick { "", written "a", written "l" }, pick { marker(pick { "a", "n", "s", "l" }),
                 replid }, pick { "", "a list" }, pick { "", "0", "2500" }, "61600",
@@ -449,7 +451,8 @@ describe("the scripts on the model of a server", function()
     -- Those script files whose text is in nothing that was run, and succeeded; and how many files
     -- there are.
     local function not_run()
-        local guarded = { ["marker/check"] = restart_guard.wrap(plain.acquire_script) }
+        local guarded = { ["marker/check"] = restart_guard.wrap(plain.acquire_script),
+            ["marker/show"] = restart_guard.wrap_answer(plain.extend_script) }
         local pipe, n, missing = io.popen "find lua/redlock/scripts -name '*.lua'", 0, {}
         for path in pipe:lines() do
             local name = path:match "scripts/(.*)%.lua$"

@@ -46,7 +46,7 @@ static void end(struct fixture *f)
 static void call_all(struct fixture *f, int first, int last, int64_t now_ms)
 {
     for (int i = first; i <= last; i++)
-        CHECK_INT(node_call_with(&f->node, MANY, ONE, lease_of[i], &owner[i], now_ms), 0);
+        CHECK_INT(node_call_with(&f->node, MANY, ONE, lease_of[i], NULL, &owner[i], now_ms), 0);
     node_flush(&f->node);
 }
 
@@ -91,8 +91,8 @@ BATCH_TEST(one_goes_as_ever)
 BATCH_TEST(what_comes_behind_goes_behind)
 {
     int later;
-    CHECK_INT(node_call_with(&f->node, MANY, ONE, lease_of[0], &owner[0], 5), 0);
-    CHECK_INT(node_call_with(&f->node, MANY, ONE, lease_of[1], &owner[1], 5), 0);
+    CHECK_INT(node_call_with(&f->node, MANY, ONE, lease_of[0], NULL, &owner[0], 5), 0);
+    CHECK_INT(node_call_with(&f->node, MANY, ONE, lease_of[1], NULL, &owner[1], 5), 0);
     CHECK_INT(node_call(&f->node, ONE, f->cmd, NULL, &later, 5), 0);
     CHECK_STR(sent(f), "EVALSHA " SHA1 " 2 k0 k1 " V(0) " 1000 " V(1) " 1001; "
                        "EVALSHA " SHA0 " 1 key arg");
@@ -168,7 +168,7 @@ BATCH_TEST(a_connection_may_break)
     call_all(f, 0, 1, 5);
     sent(f);
     call_all(f, 2, 3, 5);
-    CHECK_INT(node_call_with(&f->node, MANY, ONE, lease_of[4], &owner[4], 5), 0);
+    CHECK_INT(node_call_with(&f->node, MANY, ONE, lease_of[4], NULL, &owner[4], 5), 0);
     node_down(&f->node, RL_REFUSED, "gone", 6, 0);
     for (int i = 0; i < 5; i++) {
         REQUIRE(node_abandon(&f->node, &request, &written));

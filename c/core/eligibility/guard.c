@@ -546,6 +546,39 @@ const char *guard_arg(struct core *core, int i, int knows_run, int acquire)
     return name[0] ? name : "?";
 }
 
+/* ---- answers that show the marker ---- */
+
+/* True: answers of nodes in quarantine do not count. Where a majority is all nodes every holder
+ * has all, so nobody has a part of one from before. */
+static int is_judge(const struct core *core)
+{
+    return core->marker && quorum_size(core->n) < core->n;
+}
+
+const char *guard_shown_arg(struct core *core, int i, int knows_run)
+{
+    return guard_arg(core, i, knows_run, is_judge(core));
+}
+
+int guard_shows(struct core *core, int i, const struct reply *reply, struct reply *bare,
+                int64_t now_ms)
+{
+    if (!core->marker || reply->type != REPLY_ARRAY || !reply->nums || reply->num[0] != RL_SHOWN)
+        return 0;
+    guard_saw(core, i, reply->text, reply->text_len, now_ms);
+    guard_visit(core, i, now_ms);
+    *bare = (struct reply){.type = reply->type, .nums = reply->nums - 1,
+                           .has_text = reply->has_second, .text_len = reply->second_len};
+    memcpy(bare->num, reply->num + 1, sizeof(bare->num) - sizeof(bare->num[0]));
+    memcpy(bare->text, reply->second, reply->second_len);
+    return 1;
+}
+
+int guard_counts(const struct core *core, int i)
+{
+    return !is_judge(core) || core->guards[i].state == RL_GUARD_ADMITTED;
+}
+
 int guard_nameless(struct core *core, int i, int64_t now_ms)
 {
     struct node *nd = &core->nodes[i];

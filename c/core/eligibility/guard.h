@@ -62,6 +62,18 @@ void guard_visit(struct core *core, int i, int64_t now_ms);
  * without the guard. Valid until the next call. */
 const char *guard_arg(struct core *core, int i, int knows_run, int acquire);
 
+/* The last argument of a call whose answer counts only from an admitted server: as for an
+ * acquire, but the script runs in any case, and its reply shows another marker
+ * (lua/redlock/scripts/marker/show.lua). */
+const char *guard_shown_arg(struct core *core, int i, int knows_run);
+
+/* True: the reply shows another marker, which is noted; *bare is the reply without it. */
+int guard_shows(struct core *core, int i, const struct reply *reply, struct reply *bare,
+                int64_t now_ms);
+
+/* True: what such an answer of node i says counts. Call after guard_shows() was true. */
+int guard_counts(const struct core *core, int i);
+
 /* True, with the node's text: node i does not tell its server's life, so tokens could be
  * counted twice. Without the guard, which asks for the life, this does: counters are of
  * one life. */

@@ -77,6 +77,14 @@ static void note_twin(struct core *core, int i)
     core->node_changes++;
 }
 
+/* RL_OK if what node i, which has shown another marker than we know, says counts; or why not. A no
+ * of a lease's script does: it may only end the hold, or have it healed. */
+static int weigh(struct rl_round *round, int i, const struct vote *vote, int64_t now_ms)
+{
+    int counts = guard_counts(round->core, i) || (round->lease && vote->vote < RL_VOTE_YES);
+    return counts ? RL_OK : eligibility_check(round->core, i, 0, now_ms);
+}
+
 static int read_vote(struct rl_round *round, int i, const struct reply *reply,
                      struct vote *vote)
 {
@@ -118,6 +126,10 @@ void answer_take(struct rl_round *round, int i, const struct reply *reply, int b
     if (by_sha)
         round->core->guards[i].no_evalsha = wire_no_command(reply);
     struct vote vote = {0};
+    struct reply bare;
+    int shows = kind->shown && guard_shows(round->core, i, reply, &bare, now_ms);
+    if (shows)
+        reply = &bare;
     int code = read_vote(round, i, reply, &vote);
     if (code == RL_GUARDED) {
         code = read_guarded(round, i, reply, now_ms);
@@ -127,6 +139,8 @@ void answer_take(struct rl_round *round, int i, const struct reply *reply, int b
         explain(round, i, code, reply);
         if (code == RL_CONFIG)
             note_twin(round->core, i);
+    } else if (shows) {
+        code = weigh(round, i, &vote, now_ms);
     }
     if (code == RL_UNSEEDED)
         round->lease->unseeded |= bit(i);

@@ -247,11 +247,13 @@ static void extend_late(struct rl_round *round, int i, const struct vote *vote,
 /* Renewals that begin together go in one batch. */
 static int extend_put(struct rl_round *round, int i, int64_t now_ms)
 {
-    struct node *nd = &round->core->nodes[i];
+    struct core *core = round->core;
     int many = round->lease->primitive.extend_many;
-    return round->core->pace.together && many
-               ? node_call_with(nd, many, round->script, round->cmd, round, now_ms)
-               : fence_put(round, i, now_ms);
+    const char *marker = guard_shown_arg(core, i, round->lease->primitive.knows_run);
+    return core->pace.together && many
+               ? node_call_with(&core->nodes[i], many, round->script, round->cmd, marker, round,
+                                now_ms)
+               : round_call(round, i, marker, now_ms);
 }
 
 /* The extension may be granted without this node, which still needs healing. */
@@ -263,6 +265,7 @@ static int extend_unknown(struct rl_round *round, int i, int64_t now_ms)
 }
 
 static const struct round_kind extend_kind = {
+    .shown = 1,
     .expired = RL_LOST,
     .used = lease_used,
     .unused = lease_unused,

@@ -9,7 +9,7 @@ int query_number(struct rl_round *round, int i, const struct reply *reply,
 {
     (void)round, (void)i;
     if ((reply->type != REPLY_INTEGER && reply->type != REPLY_ARRAY) || !reply->nums ||
-        reply->num[0] < INT32_MIN || reply->num[0] > INT32_MAX)
+        reply->num[0] <= RL_SHOWN || reply->num[0] > INT32_MAX)
         return RL_PROTOCOL;
     vote->vote = (int)reply->num[0];
     vote->extra = reply->nums > 1 ? reply->num[1] : 0;
@@ -58,7 +58,14 @@ static void ask_decide(struct rl_round *round, int64_t now_ms)
         round_end(round, outcome);
 }
 
+static int ask_put(struct rl_round *round, int i, int64_t now_ms)
+{
+    return round_call(round, i, guard_shown_arg(round->core, i, 0), now_ms);
+}
+
 static const struct round_kind ask_kind = {
+    .shown = 1,
+    .put = ask_put,
     .read = query_number,
     .decide = ask_decide,
 };

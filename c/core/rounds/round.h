@@ -57,7 +57,8 @@ struct vote {
 struct round_kind {
     int to_all;              /* asks all nodes, even after it is decided */
     int margin;              /* needs the client's margin beyond a majority */
-    int guarded;             /* the marker goes with it: a server that has another says so */
+    int guarded;             /* the marker goes with it: a server that has another says so ... */
+    int shown;               /* ... or answers, and shows the other: no vote unless it is admitted */
     int timed;               /* RL_TIMES_*, or 0: is not timed */
     int alone;               /* asks one node, round->gate, and keeps its answer in full, not
                                 just RL_DATA_MAX bytes */

@@ -27,7 +27,8 @@ local MAX_CHANNEL = 2 * limits.MAX_NAME
 local OF_A_LEASE = { "acquire", "extend", "release", "import", "confirm", "heal" }
 local QUESTIONS = { "peek", "force", "settle" }
 -- Scripts that give something to somebody: only where the server has not forgotten its locks.
-local GUARDED = { acquire = true, heal = true, import = true }
+-- false: they run anywhere, but their answers count only from such a server, as with questions.
+local GUARDED = { acquire = true, heal = true, import = true, extend = false }
 
 local FUNCTIONS = { "keys", "args", "channel" }
 local HOOKS = { "refused", "granted", "gave_up", "reenter" }
@@ -60,13 +61,15 @@ for field in pairs(FIELDS) do
     OWN[field] = true
 end
 
--- The text of a script for this client's servers.
-local function text_of(self, client, name, guarded)
-    local body = self[name .. "_script"]
-    if body and guarded and client.guarded and not self.knows_run then
-        return restart_guard.wrap(body)
+-- The text of a script for this client's servers. guarded: true: for servers that may vote; false:
+-- its answer counts only from those; nil: neither. knows_run: the script reads the marker itself.
+local function text_of(body, client, guarded, knows_run)
+    if guarded == nil or not client.guarded or not body then
+        return body
+    elseif guarded then
+        return knows_run and body or restart_guard.wrap(body)
     end
-    return body
+    return restart_guard.wrap_answer(body, knows_run)
 end
 
 --- Registers the scripts with a client whose core is open.
@@ -79,15 +82,15 @@ function Primitive:register(client, C)
         return id or -1
     end
     for _, name in ipairs(OF_A_LEASE) do
-        local body = text_of(self, client, name, GUARDED[name])
+        local body = text_of(self[name .. "_script"], client, GUARDED[name], self.knows_run)
         ids.primitive[name] = body and number_of(name, body) or -1
     end
     ids.primitive.extend_many = self.extend_many
-        and number_of("extend_many", self.extend_many) or 0
+        and number_of("extend_many", text_of(self.extend_many, client, false)) or 0
     ids.primitive.rule = C[RULES[self.vote]]
     ids.primitive.knows_run = self.knows_run and 1 or 0
     for name, guarded in pairs(self.questions) do
-        ids[name] = number_of(name, text_of(self, client, name, guarded))
+        ids[name] = number_of(name, text_of(self[name .. "_script"], client, guarded))
     end
     return not full and ids or nil
 end

@@ -26,15 +26,30 @@ _M.KEY = "redlock:{server}:marker"
 -- waits for that, and the pause between two looks.
 local NEW, WITHIN, PAUSE = 5, 8, 0.2
 
--- In one line.
-local CHECK = gsub(gsub(script_text.own "marker.check", "%-%-[^\n]*", ""), "%s+", " ")
+local function in_one_line(name)
+    return (gsub(gsub(script_text.own(name), "%-%-[^\n]*", ""), "%s+", " "))
+end
+
+local CHECK = in_one_line "marker.check"
+local SHOW, SHOWN = match(in_one_line "marker.show", "^(.*)SCRIPT%(%)(.*)$")
 local SET = script_text.own "marker.set"   -- kept here: the core only points to it
 
---- Puts the marker's check before an acquire script, in its first line, so that line numbers in
--- error messages stay true.
-function _M.wrap(script)
+-- Puts text before a script, in its first line, so that line numbers in error messages stay true.
+local function put_before(text, script)
     local shebang, body = match(script, "^(#![^\n]*\n)(.*)$")
-    return (shebang or "") .. CHECK .. (body or script)
+    return (shebang or "") .. text .. (body or script)
+end
+
+--- Has a script run only where the marker is the one sent.
+function _M.wrap(script)
+    return put_before(CHECK, script)
+end
+
+--- Has a script's answer show the marker unless it is the one sent. keeps: the script reads that
+-- argument itself.
+function _M.wrap_answer(script, keeps)
+    return put_before((keeps and "local want = ARGV[#ARGV]" or "local want = table.remove(ARGV)")
+        .. SHOW, script) .. "\n" .. SHOWN
 end
 
 --- Whether the guard is on: by the option, else with more than one server.
