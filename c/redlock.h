@@ -553,6 +553,11 @@ void rl_cleanups_close(rl_cleanups *list);
  * result as the argument. The result points to a flag of the program, 0 at first: the
  * mailbox is signalled only if it is not 0 when the handler runs. NULL: out of memory. */
 int32_t *rl_cleanups_add(rl_cleanups *list, uintptr_t number);
+
+/* Names what is to be cleaned up as the holder of a lease, NULL: none. If no host listens to
+ * the mailbox when the handler runs, that ends the lease as RL_ORPHAN does; free the handle
+ * all the same. */
+void rl_cleanups_own(const int32_t *added, rl_lease *lease);
 void rl_cleanup_done(void *added);
 
 /* A number whose handler has run, each once, in no order; 0: no more. */

@@ -3,6 +3,10 @@
 
 #include <stdlib.h>
 
+#include "core/leases/lease.h"
+#include "engine/client.h"
+#include "engine/mailbox.h"
+
 struct cleanup {
     int32_t holds;                /* the program's count: see rl_cleanups_add() */
     struct cleanup *next;
@@ -51,6 +55,11 @@ int32_t *rl_cleanups_add(rl_cleanups *list, uintptr_t number)
     return &cleanup->holds;
 }
 
+void rl_cleanups_own(const int32_t *added, rl_lease *lease)
+{
+    lease->request = added;
+}
+
 void rl_cleanup_done(void *added)
 {
     struct cleanup *cleanup = added;
@@ -59,8 +68,11 @@ void rl_cleanup_done(void *added)
     if (list->open) {
         cleanup->next = list->done;
         list->done = cleanup;
-        if (cleanup->holds && list->mailbox)
+        if (cleanup->holds && list->mailbox) {
+            if (!mailbox_is_heard(list->mailbox))
+                clients_orphan(&cleanup->holds);
             rl_mailbox_ring(list->mailbox);
+        }
     } else {
         free(cleanup);
         free_if_over(list);

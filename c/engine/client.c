@@ -8,7 +8,7 @@
 
 #include "core/close.h"
 #include "core/eligibility/guard.h"
-#include "core/leases/lease.h"
+#include "core/leases/holder.h"
 #include "engine/card.h"
 #include "engine/mailbox.h"
 #include "engine/signals.h"
@@ -105,6 +105,20 @@ void clients_unlock(int signals)
 {
     for (struct rl_client *c = clients; (c = with(c, signals)); c = c->next) {
         pthread_cond_broadcast(&c->turned);
+        engine_unlock(c);
+    }
+    pthread_mutex_unlock(&clients_mutex);
+}
+
+void clients_orphan(const int32_t *request)
+{
+    pthread_mutex_lock(&clients_mutex);
+    for (struct rl_client *c = clients; c; c = c->next) {
+        engine_lock(c);
+        holder_orphan_all(&c->core, request, rl_now_ms());
+        if (c->net.epfd >= 0)
+            engine_flush(c, rl_now_ms());
+        keeper_take_over(c);
         engine_unlock(c);
     }
     pthread_mutex_unlock(&clients_mutex);

@@ -55,6 +55,9 @@ int client_is_unused(struct rl_client *c);
 /* Closes such a client; without a mutex. */
 void client_close_unused(struct rl_client *c);
 
+/* Ends what a request held, which has ended: see rl_cleanups_own(). */
+void clients_orphan(const int32_t *request);
+
 /* All clients with one of these signals: takes and gives back their mutexes; in between,
  * releases what they hold, and waits for confirmations, LINGER_MS at most. Afterwards
  * these clients start nothing. */

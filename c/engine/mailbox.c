@@ -74,6 +74,14 @@ void rl_mailbox_ring(struct rl_mailbox *m)
     pthread_mutex_unlock(&m->mutex);
 }
 
+int mailbox_is_heard(struct rl_mailbox *m)
+{
+    pthread_mutex_lock(&m->mutex);
+    int heard = m->post != NULL;
+    pthread_mutex_unlock(&m->mutex);
+    return heard;
+}
+
 /* ---- the clients that the loop turns ---- */
 
 static struct served *find(const struct rl_mailbox *m, const struct rl_client *c)

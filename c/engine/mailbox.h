@@ -18,6 +18,9 @@ void mailbox_push(struct rl_mailbox *m, struct rl_round *round);
 /* Takes a round out of the mailbox, before its handle is freed. */
 void mailbox_remove(struct rl_mailbox *m, struct rl_round *round);
 
+/* Whether a host has its bell rung: somebody takes what comes. */
+int mailbox_is_heard(struct rl_mailbox *m);
+
 /* Wakes all event loops, for news that is not about a round. */
 void mailbox_ring_all(void);
 

@@ -416,6 +416,80 @@ describe("in nginx what a dead request held", function()
     end)
 end)
 
+-- While all timers are taken nothing of the library runs behind a request that ends.
+for max, fill in pairs {
+    pending = "ngx.timer.at(60, function() end)",
+    running = "ngx.timer.at(0, function() ngx.sleep(60) end)",
+} do
+    describe("in a worker that has no timer to spare, by max_" .. max .. "_timers,", function()
+        local cluster, ng, other
+
+        setup(function()
+            cluster = support.cluster(3)
+            other = support.warm_client(cluster)
+            ng = support.nginx { nodes = cluster, http = "lua_max_" .. max .. "_timers 2;",
+                server = ([[
+                    location /fill { content_by_lua_block {
+                        for _ = 1, 2 do FILL end
+                        ngx.print "filled"
+                    } }
+                    location /take { content_by_lua_block {
+                        assert(client:getLock("x"):tryLock(5))
+                        assert(client:getLock("y"):tryLock(5))
+                        ngx.print "taken"
+                    } }
+                    location /using { content_by_lua_block {
+                        client:using("x", { wait = 5 }, function() ngx.exit(200) end)
+                    } }
+                    location /stay { content_by_lua_block {
+                        local lock = client:getLock "stays"
+                        assert(lock:tryLock(5))
+                        repeat ngx.sleep(0.02) until ngx.shared.shared:get "leave"
+                        ngx.print(tostring(lock:unlock()))
+                    } }
+                    location /passed { content_by_lua_block {
+                        assert(client:getLock("x"):tryLock(5))
+                        local lock = client:getLock("y", { owner = 1 })
+                        assert(client:getLock("y"):tryLock(5))
+                        local taken = ngx.thread.spawn(function() return lock:tryLock(5) end)
+                        ngx.sleep(0.02)
+                        assert(client:getLock("y"):unlock())
+                        ngx.thread.wait(taken)
+                        ngx.print(client:stats().handed_over)
+                    } }
+                    location /leave { content_by_lua_block {
+                        ngx.shared.shared:set("leave", true)
+                        ngx.print(tostring(client:getLock("y", { owner = 1 }):unlock()))
+                    } }
+                ]]):gsub("FILL", fill) }
+        end)
+        teardown(function()
+            other:close()
+            ng:ends("TERM", "timer")
+        end)
+
+        it("what a dead request held is free at once, and nothing else", function()
+            ng:says("/fill", "filled")
+            local stays = ng:begin "/stay"
+            support.eventually(function() return other:getLock("stays"):isLocked() end)
+            for path, names in pairs { ["/take"] = { "x", "y" }, ["/using"] = { "x" } } do
+                ng:get(path)
+                for _, name in ipairs(names) do
+                    local lock = other:getLock(name)
+                    assert.is_true(lock:tryLock(5))
+                    assert.is_true(lock:unlock())
+                end
+            end
+            ng:says("/passed", "1")
+            assert.is_true(other:getLock("x"):tryLock(5))
+            support.fails("held", other:getLock("stays"):tryLock(0))
+            support.fails("held", other:getLock("y"):tryLock(0))     -- it has another owner now
+            ng:says("/leave", "true")
+            assert.equal("true", stays:finish())
+        end)
+    end)
+end
+
 -- Where the collector has much to look at, and nothing else makes it run: a second's share of
 -- it is a fraction of one collection.
 describe("in a large worker of nginx a request that dies", function()

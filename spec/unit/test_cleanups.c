@@ -1,4 +1,6 @@
 /* test_cleanups.c - what a program cleaned up is told once, and nothing of it is left. */
+#include "engine/client.h"
+#include "engine/mailbox.h"
 #include "redlock.h"
 
 #include "test.h"
@@ -6,6 +8,17 @@
 void rl_mailbox_ring(rl_mailbox *mailbox)
 {
     CHECK(!mailbox);
+}
+
+int mailbox_is_heard(struct rl_mailbox *mailbox)
+{
+    CHECK(!mailbox);
+    return 0;
+}
+
+void clients_orphan(const int32_t *request)
+{
+    CHECK(!request);
 }
 
 static void are_taken_once(void)

@@ -66,12 +66,30 @@ void holder_abandon(rl_lease *lease, int64_t now_ms)
     holder_drop(lease, now_ms);
 }
 
-void holder_orphan(rl_lease *lease, int64_t now_ms)
+/* With a lock delay the name stays closed after an owner that did not release it. */
+static void let_go(rl_lease *lease, int64_t now_ms)
 {
     struct core *core = lease->core;
-    /* With a lock delay the name stays closed after an owner that did not release it. */
     if (lease->list == &core->held && !lease->lost && !core->options.lock_delay_ms &&
         !lease_void(lease))
         release_end(lease, now_ms);
+}
+
+void holder_orphan(rl_lease *lease, int64_t now_ms)
+{
+    let_go(lease, now_ms);
     holder_drop(lease, now_ms);
+}
+
+void holder_orphan_all(struct core *core, const int32_t *request, int64_t now_ms)
+{
+    struct rl_lease *next;
+    for (struct rl_lease *lease = core->held; lease; lease = next) {
+        next = lease->next;
+        if (lease->request != request)
+            continue;
+        let_go(lease, now_ms);
+        if (lease->list == &core->held)
+            watchdog_orphan(lease);
+    }
 }

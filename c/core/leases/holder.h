@@ -13,4 +13,7 @@ void holder_abandon(rl_lease *lease, int64_t now_ms);
 void holder_orphan(rl_lease *lease, int64_t now_ms);
 void holder_disown(rl_lease *lease, int64_t now_ms);
 
+/* Ends what a request held, which has ended, like holder_orphan(). The handles stay. */
+void holder_orphan_all(struct core *core, const int32_t *request, int64_t now_ms);
+
 #endif

@@ -41,6 +41,7 @@ struct rl_lease {
     int64_t ended_valid_until_ms;      /* deadline_ms when the release began */
     int64_t gone_ms;                   /* no server can have our keys after that */
     int retries;
+    const int32_t *request;            /* see rl_cleanups_own() */
     struct timer timer;                /* held: renewal or deadline; owing: retry or end */
     uint32_t touched;                  /* nodes that may have our key */
     uint32_t failed;                   /* nodes that answered the attempt with an error */

@@ -73,11 +73,15 @@ function _M.await(request, owner, fn)
     end
 end
 
---- Adds 1 or -1 to the number of a request's holds, as of await().
-function _M.count(count, more)
+--- Adds 1 or -1 to the number of a request's holds, as of await(). lease: of one more, which was
+-- another's if it was passed on; count nil: it is no request's.
+function _M.count(count, more, lease)
     local held = count and count[1]
     if held then
         held[0] = held[0] + more
+    end
+    if lease and done then
+        C.rl_cleanups_own(held or nil, lease)
     end
 end
 

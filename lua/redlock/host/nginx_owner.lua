@@ -230,11 +230,12 @@ function _M.taken(hold, owner)
     end
     if not mine then
         hold.by = setmetatable({ of }, { __mode = "v" })
+        nginx_end.count(nil, 0, hold.lease)
         return
     end
     if not hold.counted then     -- it must not refer to the owner
         hold.counted = of.count
-        nginx_end.count(of.count, 1)
+        nginx_end.count(of.count, 1, hold.lease)
     end
     if of ~= owner then
         return
