@@ -17,7 +17,7 @@
 
 /* A program and the library that it loads must have the same number, which is part of the
  * library's file name. Raise it with every change of code between the cdef markers. */
-#define RL_ABI 26
+#define RL_ABI 27
 
 #pragma GCC visibility push(default)
 /* The Makefile makes the FFI declaration of everything up to "cdef end": plain C
@@ -567,14 +567,16 @@ uintptr_t rl_cleanups_take(rl_cleanups *list);
  * that has it, the primitive's import script replaces it by a new value, which begins with
  * the same 8 digits. KEYS and args as acquired. ARGV = new value, lease_ms, the token or
  * number if the rule has one, old value, args. Only one import of a value can be granted.
- * token: of the lease; 0: none. label, *lease: as in rl_acquire().
+ * token: of the lease; 0: none. label, *lease: as in rl_acquire(). once: the lease is to be
+ * given away itself. No node is sent its value a second time, by a heal or after a broken
+ * connection, so that what comes late cannot bring it back once an import has replaced it.
  * Outcomes: RL_GRANTED (held), RL_LOST (a majority does not have the value any more),
  * RL_UNKNOWN (no majority says either), RL_EXPIRED (granted too late), RL_CLOSED; all but
  * the first release what was taken, on every node. NULL: out of memory, closed, or an
  * argument is out of range. */
 rl_round *rl_import(rl_client *client, const rl_primitive *primitive, const rl_bytes *keys,
                     int nkeys, const rl_bytes *args, int nargs, const rl_bytes *old,
-                    const rl_bytes *label, int64_t lease_ms, int64_t token,
+                    const rl_bytes *label, int64_t lease_ms, int64_t token, int once,
                     rl_lease **lease);
 
 /* Turns the loop until the round is done. Returns its outcome, or RL_INTERRUPTED. */

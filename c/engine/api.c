@@ -144,7 +144,7 @@ rl_round *rl_acquire(rl_client *c, const rl_primitive *primitive, const rl_bytes
 
 rl_round *rl_import(rl_client *c, const rl_primitive *primitive, const rl_bytes *keys,
                     int nkeys, const rl_bytes *args, int nargs, const rl_bytes *old,
-                    const rl_bytes *label, int64_t lease_ms, int64_t token,
+                    const rl_bytes *label, int64_t lease_ms, int64_t token, int once,
                     rl_lease **lease)
 {
     struct value v;
@@ -156,8 +156,8 @@ rl_round *rl_import(rl_client *c, const rl_primitive *primitive, const rl_bytes 
         return NULL;
     memcpy(v.bytes, old->data, TAG_LEN);
     RETURN_STARTED(c, acquire_import(&c->core, primitive, keys, nkeys, args, nargs, *old,
-                                     (rl_bytes){v.bytes, v.len}, lease_ms, token, now_ms,
-                                     lease));
+                                     (rl_bytes){v.bytes, v.len}, lease_ms, token, once,
+                                     now_ms, lease));
 }
 
 rl_round *rl_extend(rl_lease *lease, int64_t lease_ms)

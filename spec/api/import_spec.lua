@@ -142,6 +142,36 @@ describe("an exported hold", function()
                 end
             end)
 
+            it("export that no majority answers is unknown, and leaves nothing", function()
+                for _, cut in ipairs { false, true } do      -- before it is asked, or meanwhile
+                    local lock = assert(acquire(kind, giver, 5, 9))
+                    for i = 2, 3 do
+                        world[cut and "cut" or "freeze"](world, i)
+                    end
+                    local text, err = lock:export()
+                    assert.is_true(text == nil)
+                    assert.equal("unknown", err.code)
+                    assert.is_false(lock:isValid())
+                    world:thaw(2):thaw(3):mend(2):mend(3)
+                    is_free(kind)
+                end
+            end)
+
+            it("export is lost where others have it", function()
+                local lock = assert(acquire(kind, giver, 5, 60))
+                for i = 1, 3 do
+                    for _, key in ipairs { "a", "b", "redlock:{a}:slots", "redlock:{a}:who" } do
+                        world:call(i, "DEL", key)
+                    end
+                end
+                local other = assert(acquire(kind, one, 5, 60))
+                local text, err = lock:export()
+                assert.is_true(text == nil)
+                assert.equal("lost", err.code)
+                assert.equal(kind.nameless and "forgotten" or "taken", err.reason)
+                assert.is_true(other:isValid())
+            end)
+
             it("import that no majority answers is unknown, and leaves nothing", function()
                 local text = exported(kind, 60)
                 world:freeze(2):freeze(3)
@@ -227,13 +257,16 @@ describe("an exported hold", function()
         assert.is_true(lock:isValid())
     end)
 
-    it("takes one round trip", function()
+    it("takes one round trip, and so does the export", function()
         for name, kind in pairs(KINDS) do
             if name ~= "fenced permit" then          -- which is counted, too
                 world:close()
                 begin { round_trip = 0.1 }
-                local text = exported(kind)
+                local lock = assert(acquire(kind, giver, 5))
                 local began = world:now()
+                local text = assert(lock:export())
+                assert.is_true(world:now() - began < 0.15, name)
+                began = world:now()
                 assert(one:import(text))
                 assert.is_true(world:now() - began < 0.15, name)
             end

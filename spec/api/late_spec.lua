@@ -113,4 +113,35 @@ describe("a late message", function()
             assert.is_true(latch(client):delete())
         end
     end)
+
+    -- The exporter's first attempt comes late to the second server, which was healed meanwhile.
+    -- The first importer does not reach the third one, which keeps what was exported.
+    for _, kind in ipairs { "getLock", "getFencedLock" } do
+        it("gives an exported hold to no second importer: " .. kind, function()
+            local third = support.proxy(cluster[3].port)
+            third:hold("both", true)
+            local one = support.client({ cluster[1].uri, cluster[2].uri, third.uri },
+                { lease = 20, connect_timeout = 0.3 })
+            local hasty = support.warm_client({ cluster[1].uri, proxy.uri, cluster[3].uri },
+                { lease = 20, timeout = 0.1, connect_timeout = 0.3 })
+            proxy:hold_request(NAME)
+            local lock = hasty[kind](hasty, NAME)
+            assert.is_true((lock:tryLock(5)))
+            assert.equal(1, proxy:held())
+            proxy:hold_request "of no later message"
+            support.eventually(function()
+                return lock:extend(20) and cluster[2]:call("EXISTS", NAME) == 1
+            end, 30)
+            local text = assert(lock:export())
+            local first = assert(one:import(text))
+            assert.is_true(first:unlock())
+            comes_late(proxy, cluster[2])
+            local second, err = client:import(text)
+            assert.is_true(second == nil)
+            assert.equal("lost", err.code)
+            one:close()
+            hasty:close()
+            third:stop()
+        end)
+    end
 end)

@@ -84,7 +84,7 @@ local CODE = [[
 -- What asks the servers, and so cannot be done in on_event.
 local ASKS = {}
 for _, name in ipairs { "campaign", "leader", "extend", "forceUnlock", "holder", "isLocked",
-    "remainTimeToLive", "connect", "init", "locks", "getCount", "availablePermits" } do
+    "remainTimeToLive", "connect", "init", "locks", "getCount", "availablePermits", "export" } do
     ASKS[name] = true
 end
 

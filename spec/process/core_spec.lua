@@ -110,7 +110,7 @@ describe("the core", function()
             C.rl_teach(nil, -1, 0, 0) == nil,
             C.rl_sleep(nil, 1, nil, 0) == nil,
             C.rl_subscribe(nil, "x", 1) == nil,
-            C.rl_import(nil, prim, nil, 0, nil, 0, nil, nil, 1000, 0, lease) == nil,
+            C.rl_import(nil, prim, nil, 0, nil, 0, nil, nil, 1000, 0, 0, lease) == nil,
             C.rl_next(nil, nil, 1) == nil,
             C.rl_script(nil, "return 1", 8) == 0,
             C.rl_noted(nil, 0, 1) == 0,

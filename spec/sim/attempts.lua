@@ -168,6 +168,7 @@ function _M.on_hold(self)
         self.held[#self.held + 1] = hold
         self.count.grants = self.count.grants + 1
         if attempt then
+            hold.releasing = attempt.given       -- as soon as its process has it
             attempt.held, attempt.since = true, attempt.since or hold.at
             attempt.token = hold.token
             attempt.number = OF_SLOTS[attempt.kind] and hold.token or nil

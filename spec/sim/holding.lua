@@ -85,8 +85,11 @@ _M.list = {
     { name = "one holder", needs = { "notice", "clocks", "boottime" }, on = {
         hold = function(sim, hold)
             for _, other in ipairs(sim.held) do
+                -- What is exported gets a new value, and is nobody's then.
+                local exported = hold.attempt and hold.attempt.given
+                    and hold.attempt.from == other.attempt
                 if other ~= hold and other.name == hold.name and other.until_us > sim.now()
-                    and hold.until_us > sim.now() then
+                    and hold.until_us > sim.now() and not exported then
                     return format("%s and %s both hold %s, until %s and %s", hold.lane,
                         other.lane, hold.name, ms(hold.until_us), ms(other.until_us))
                 end

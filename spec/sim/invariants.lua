@@ -15,6 +15,7 @@
 --           hold(hold, before)       a hold began, or its validity changed (before: until)
 --           ended(hold)      it was let go, or lost
 --           call(call)               a call into the library returned (workload.lua)
+--           imported(parcel, task)   one of the imports of what was exported has succeeded
 --           finish()                 at the end
 
 local base = require "spec.sim.sim"
@@ -173,6 +174,15 @@ _M.list = {
     } },
 
     -- ---- passing on ----
+
+    { name = "imported once", needs = { "notice", "clocks", "boottime" }, on = {
+        imported = function(_, parcel, t)
+            parcel.by = parcel.by or {}
+            parcel.by[#parcel.by + 1] = t.lane
+            return parcel.by[2] and format("%s is imported by %s", parcel.name,
+                table.concat(parcel.by, " and by "))
+        end,
+    } },
 
     { name = "passed on within bounds", on = {
         passed = function(sim, attempt)

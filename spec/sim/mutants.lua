@@ -955,6 +955,20 @@ return {
 
     -- ---- from process to process ----
 
+    { name = "an export keeps the value", file = "lua/redlock/kinds/transfer.lua",
+        prefix = "a late heal after an export", by = { "imported once" },
+        { "    local ok, handle, round = pcall(rounds.import, call, ffi_values.of(hold.lease), "
+            .. "hold.seconds,\n        parcel.token, true)\n",
+            "    local ok, handle, round = true, hold.lease, nil\n" },
+        { "    rounds.disown(hold.lease)\n    rounds.claim(call)\n", "" } },
+
+    { name = "an export is sent again", file = "c/core/leases/acquire.c",
+        from = "if (written && round->lease->once)", to = "if (0)",
+        unit = "import.once_on_each_server" },
+
+    { name = "an export is healed", file = "c/core/leases/heal.c",
+        from = "lease->once || ", to = "", unit = "import.once_on_each_server" },
+
     { name = "an import needs no majority", file = "c/core/leases/acquire.c",
         from = "    int outcome = v == WON ", to = "    int outcome = round->tally.yes ",
         by = { "a held lock is held", "a majority confirmed", "one holder", "imported once",

@@ -192,6 +192,50 @@ local OTHERS = {
             end
         end },
 
+    -- The exporter's heal of the third server comes late: after it was healed by another
+    -- connection, and after an import, which has not reached the second one.
+    { name = "a late heal after an export", often = 0.5, n = 3, processes = 3, tasks = 1,
+        concurrent = false, lease = 20, guarded = false, breaks = { "keys" },
+        config = { max_hold = 3600 }, play = function(s)
+            local a, b, c, sim, till, got = s[1], s[2], s[3], s.sim, nil, 0
+            local function import(t, parcel)
+                return s:have(t, function()
+                    t.lock = workload.import(sim, t, parcel)
+                    got = got + (t.lock and 1 or 0)
+                    return t.lock and workload.call(sim, t, t.lock, "unlock", { last = true })
+                end)
+            end
+            s:await_done(s:take(a))
+            s:await_did(a, "acquire", 1, 2, 3)
+            s:expire(3)
+            sim.trap = function(_, server, role)
+                if role == "extend" and server.index == 2 and not till then
+                    till = sim.now() + 900 * MS
+                    s:silent(a, 3, 1, 900)
+                end
+            end
+            s:extend(a)
+            s:have(a, function() sim:sleep(10 * MS) end)
+            sim.trap = nil
+            C.sim_cut(a.process.index, 2, 1, 1, 0)
+            C.sim_silence(a.process.index, 2, 0, 0)
+            repeat
+                s:extend(a)
+                s:have(a, function() sim:sleep(10 * MS) end)
+            until sim.servers[3]:look(s.name) or sim.now() > till
+            local parcel = s:have(a, function() return workload.export(sim, a, a.lock,
+                a.taken.hold) end)
+            a.taken = nil
+            s:silent(b, 2, 3, 2000)
+            if parcel and sim.now() < till and import(b, parcel) then
+                s:await(function() return sim.now() > till + 50 * MS end)
+                import(c, parcel)
+            end
+            if got > 1 then
+                sim:violated("imported once", "both imports got " .. s.name)
+            end
+        end },
+
     -- A server has told who holds it, and then the message that removes him is late: another one
     -- holds it by then.
     { name = "a late force", often = 0.3, n = 3, processes = 3, lease = 20, guarded = false,

@@ -326,15 +326,16 @@ local function wrap_core(lib)
         return round
     end
     local raw_import = lib.rl_import
-    C.rl_import = function(core, prim, keys, nkeys, args, nargs, old, label, lease_ms, token, out)
+    C.rl_import = function(core, prim, keys, nkeys, args, nargs, old, label, lease_ms, token, once,
+        out)
         local before = sim.attempts[ffi.string(old[0].data, old[0].len)]
         local round = raw_import(core, prim, keys, nkeys, args, nargs, old, label, lease_ms, token,
-            out)
+            once, out)
         if out[0] ~= nil then
             attempts.new(sim, out[0], lease_ms, prim.rule == lib.RL_RULE_LARGEST, before)
             -- In the family: a writer who becomes a reader.
             sim.task.attempt.kind, sim.task.attempt.keys = sim.family and "read", before.keys
-            sim.task.attempt.forced = before.forced
+            sim.task.attempt.forced, sim.task.attempt.given = before.forced, once ~= 0
         end
         pause()
         return round

@@ -203,7 +203,9 @@ end
 
 --- What was executed may be executed once more, later.
 local function may_repeat(self, server, argv)
-    if self:below(1000) < self.repeats then
+    local attempt = self.attempts[argv[4 + argv[3]]]
+    local once = attempt and attempt.given and attempt.from      -- of an export: sent once
+    if self:below(1000) < self.repeats and not once then
         local runs = server.runs
         self:later(self:below(self.repeats_us), function()
             if server.runs == runs then

@@ -34,7 +34,7 @@ local CODES = {
     token = set("lost", "not_held", "closed"),
     stillMine = set("lost", "no_quorum", "not_held", "closed", "cancelled"),
     settle = set("expired", "held", "unknown", "lost", "not_held", "closed", "cancelled"),
-    export = set("lost", "not_held", "closed"),
+    export = set("lost", "unknown", "expired", "not_held", "closed", "cancelled"),
     import = set("lost", "unknown", "expired", "config", "closed", "cancelled"),
     checkSequencer = set("no_quorum", "closed", "cancelled"),
     init = set("config", "no_quorum", "closed", "cancelled"),
@@ -237,8 +237,8 @@ end
 -- @return a parcel, for import(); or nil
 local function export(sim, t, lock, hold)
     local text = call(sim, t, lock, "export")
+    sim.attempts[hold.value].given = true        -- what its messages leave ends with its lease
     if text then
-        sim.attempts[hold.value].given = true
         return { text = text, name = lock:getName(), fenced = lock.token ~= nil, at = sim.now() }
     end
 end
@@ -278,6 +278,7 @@ local function import(sim, t, parcel)
         return nil
     end
     local hold = hold_of(sim, t, lock)
+    sim:tell("imported", parcel, t)
     sim:tell("call", { task = t, method = "import", took = true, paused = info.paused,
         hold = hold, attempts = 0, took_us = 0, left = hold and hold.until_us - sim.now() or 0 })
     return lock, hold

@@ -9,7 +9,7 @@ local GIVES_BACK = { rl_round_free = true, rl_lease_free = true, rl_unsubscribe 
 -- Those give back a round, if the result is at least so much; the second its lease as well.
 local MAY_GIVE_BACK = { rl_round_won = 1, rl_release_done = 0 }
 -- Which argument is the place for a lease that is made.
-local MAKES = { rl_acquire = 12, rl_import = 11 }
+local MAKES = { rl_acquire = 12, rl_import = 12 }
 local KINDS = { "rl_lease *", "rl_round *", "rl_subscription *" }
 
 local function address(value)

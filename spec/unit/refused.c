@@ -270,7 +270,7 @@ static void use(rl_client *c)
     const rl_bytes old = {whole, rl_lease_text(lease, 0, whole)};
     rl_lease_free(lease, RL_DISOWN);
     AGAIN((round = rl_import(c, &primitive, &key, 1, NULL, 0, &old, NULL, LEASE_MS, 0,
-                             &lease)) != NULL);
+                             0, &lease)) != NULL);
     int outcome = outcome_of(round);
     EXPECT(outcome == RL_GRANTED);
     AGAIN(outcome_of(rl_ask(c, RL_ASK_MAJORITY, PEEK, &key, 1, NULL, 0, 10000)) == RL_GRANTED);

@@ -485,7 +485,7 @@ struct hold sim_import(struct sim *s, const char *key, const struct parcel *p,
     snprintf(value, sizeof(value), "%0*u", RL_VALUE_LEN, ++s->values);
     h.round = acquire_import(&s->core, &s->primitive, &name, 1, NULL, 0, old,
                              (rl_bytes){value, RL_VALUE_LEN}, lease_ms, p->token,
-                             s->now_ms, &h.lease);
+                             p->once, s->now_ms, &h.lease);
     REQUIRE(h.round != NULL && h.lease != NULL);
     gave(s, h.round, h.lease);
     return h;

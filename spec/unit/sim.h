@@ -280,6 +280,7 @@ int64_t sim_begin_renewal(struct sim *s, const rl_lease *lease);
 struct parcel {
     char value[RL_VALUE_LEN];
     int64_t token;
+    int once;                      /* the import is to be given away itself */
 };
 
 /* Gives a lease away, with its handle; takes one over. */

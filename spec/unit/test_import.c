@@ -169,6 +169,31 @@ static void sent_again(void)
     }
 }
 
+/* What is to be given away itself has one chance on each server: neither a connection that breaks
+ * nor a server that forgets brings its value there a second time. */
+static void once_on_each_server(void)
+{
+    for (int executed = 0; executed < 2; executed++) {
+        struct sim *s = fenced(3, 6);
+        test_note("executed %d", executed);
+        struct parcel p = given(s, 9000);
+        p.once = 1;
+        struct hold h = sim_import(s, "k", &p, 3000);
+        sim_serve(s, 0);
+        sim_execute(s, 0, executed);
+        sim_cut(s, 0);
+        CHECK_INT(sim_wait(s, h.round, 1000), RL_GRANTED);
+        s->server[1].keys = 0;
+        watchdog_start(h.lease, 3000, 0, s->now_ms);
+        sim_advance(s, 1500);
+        CHECK_STR(s->server[0].log, executed ? "PX" : "X");
+        CHECK_STR(s->server[1].log, "PX");
+        CHECK_INT(sim_mine(s, "k", h.lease), executed ? bit(0) | bit(2) : bit(2));
+        sim_drop(s, &h);
+        sim_finish(s);
+    }
+}
+
 /* The third server had no request, as its connection broke: it has the exported value until
  * the release, and nobody else would delete it there. */
 static void what_it_did_not_reach_is_released(void)
@@ -360,8 +385,8 @@ static void forking_in_the_middle(void)
 
 SUITE(import, T(one_round_and_nothing_else), T(a_second_import_is_lost),
       T(at_most_one_of_two), T(a_majority_that_is_frozen),
-      T(a_minority_that_is_frozen), T(sent_again), T(what_it_did_not_reach_is_released),
-      T(one_server_twice),
+      T(a_minority_that_is_frozen), T(sent_again), T(once_on_each_server),
+      T(what_it_did_not_reach_is_released), T(one_server_twice),
       T(servers_that_do_not_have_it), T(one_that_forgot_is_healed), T(without_the_script),
       T(an_extension_in_flight), T(a_token_that_was_not_counted),
       T(a_failed_import_raises_nothing), T(what_an_acquire_needs), T(a_dead_taker),

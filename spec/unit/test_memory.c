@@ -147,7 +147,7 @@ static void import_once(long k)
     snprintf(value, sizeof(value), "%040d", 7);
     fail_at(k);
     h.round = acquire_import(&s->core, &s->primitive, &key, 1, NULL, 0, old,
-                             (rl_bytes){value, RL_VALUE_LEN}, 30000, p.token, s->now_ms,
+                             (rl_bytes){value, RL_VALUE_LEN}, 30000, p.token, 0, s->now_ms,
                              &h.lease);
     no_failure();
     CHECK(h.round || (failed && !h.lease));

@@ -433,7 +433,8 @@ static int deal_step(struct loop *l, struct dealing *d)
             const rl_bytes old = {whole, rl_lease_text(d->lease, 0, whole)};
             rl_lease_free(d->lease, RL_DISOWN);
             d->round = rl_import(l->client, &primitive, &key, 1, NULL, 0, &old, NULL,
-                                 LEASE_MIN_MS + rng_below(&l->rng, 200), 0, &d->lease);
+                                 LEASE_MIN_MS + rng_below(&l->rng, 200), 0, 0,
+                                 &d->lease);
             this.passed++;
         }
     } else {

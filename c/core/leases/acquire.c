@@ -380,6 +380,8 @@ static void acquire_broken(struct rl_round *round, int i, int written, int64_t n
     lease_broken(round, i, written, now_ms);
     if (!written && !(round->lease->broken & bit(i)))
         lease_untouched(round->lease, i);    /* it never got a write */
+    if (written && round->lease->once)
+        round->slot[i].deadline_ms = now_ms;    /* it may have got one: no vote */
 }
 
 /* What an acquire and an import have in common. */
@@ -439,7 +441,7 @@ static const struct round_kind import_kind = {
 rl_round *acquire_import(struct core *core, const rl_primitive *primitive,
                          const rl_bytes *keys, int nkeys, const rl_bytes *args, int nargs,
                          rl_bytes old, rl_bytes value, int64_t lease_ms, int64_t token,
-                         int64_t now_ms, rl_lease **out)
+                         int once, int64_t now_ms, rl_lease **out)
 {
     struct rl_lease *lease = lease_new(core, &release_kind, primitive, keys, nkeys, args,
                                        nargs, value, lease_ms);
@@ -457,6 +459,7 @@ rl_round *acquire_import(struct core *core, const rl_primitive *primitive,
         return NULL;
     *out = lease;
     import->token = token;
+    lease->once = once;
     round_begin(import, now_ms);
     return import;
 }

@@ -15,6 +15,6 @@ rl_round *acquire_begin(struct core *core, const rl_primitive *primitive,
 rl_round *acquire_import(struct core *core, const rl_primitive *primitive,
                          const rl_bytes *keys, int nkeys, const rl_bytes *args, int nargs,
                          rl_bytes old, rl_bytes value, int64_t lease_ms, int64_t token,
-                         int64_t now_ms, rl_lease **lease);
+                         int once, int64_t now_ms, rl_lease **lease);
 
 #endif

@@ -46,7 +46,7 @@ void heal_begin(struct rl_lease *lease, const struct rl_round *round, int i,
 {
     struct core *core = lease->core;
     int64_t left_ms = round->started_ms + round->lease_ms - now_ms;
-    if (lease->state != LEASE_HELD || lease->lost || left_ms <= 0 ||
+    if (lease->state != LEASE_HELD || lease->lost || lease->once || left_ms <= 0 ||
         core->nodes[i].state != NODE_READY)
         return;
     send_to(lease, i,

@@ -25,6 +25,7 @@ struct rl_lease {
     struct rl_lease **list;            /* the held or the owing list; NULL: in none */
     struct cmd *cmd;
     struct cmd *import;                /* what took it over, once a majority did; or NULL */
+    int once;                          /* to be given away: see rl_import() */
     rl_primitive primitive;
     int64_t token;                     /* fencing token; 0: none, or not issued yet */
     uint32_t unseeded;                 /* nodes that have forgotten their counters */

@@ -1,7 +1,9 @@
 --- Transfers: a hold on its way to another process, as one printable string.
 
+local closing = require "redlock.lock.closing"
 local encoding = require "redlock.text.encoding"
 local errors = require "redlock.runtime.errors"
+local ffi_values = require "redlock.runtime.ffi_values"
 local handover = require "redlock.lock.handover"
 local hooks = require "redlock.lock.hooks"
 local limits = require "redlock.runtime.limits"
@@ -10,7 +12,7 @@ local options = require "redlock.servers.options"
 local printable = require("redlock.text.encoding").printable
 local rounds = require "redlock.runtime.rounds"
 
-local tonumber = tonumber
+local error, pcall, tonumber = error, pcall, tonumber
 local format, match, sub = string.format, string.match, string.sub
 
 local _M = {}
@@ -47,21 +49,40 @@ local function parse(text)
         fence = tonumber(sub(fence, 2)) }
 end
 
---- Gives the hold away; it ends with its lease unless client:import() takes it over.
+--- Gives the hold away; it ends with its lease unless client:import() takes it over. It gets a new
+-- value first: heals and attempts that are late may bring the old one back, after an import.
 function _M.export(self)
-    local owner = lock.owner_of(self)
+    local client, owner = self.client, lock.owner_of(self)
     local hold, err = lock.valid_hold(self, owner)
     if not hold then
         return nil, err
     elseif not self.primitive.import_script then
         return lock.failure(self, "unsupported")
+    elseif not client.host.can_wait() then
+        return lock.failure(self, "phase")
     end
-    self.client.holds:remove(owner, self.id)
+    client.holds:remove(owner, self.id)
     hooks.gave_up { lock = self, wait = hold.wait }
-    local parcel = { kind = self.primitive.name, prefix = self.client.options.prefix,
-        name = self.name, fence = hold.fence,
-        ms = rounds.to_ms(hold.seconds), token = rounds.token(hold.lease) or 0 }
-    parcel.value = rounds.disown(hold.lease)
+    local parcel = { kind = self.primitive.name, prefix = client.options.prefix, name = self.name,
+        fence = hold.fence, ms = rounds.to_ms(hold.seconds), token = rounds.token(hold.lease) or 0 }
+    local call = { lock = self, lease_out = rounds.lease_out() }
+    local ok, handle, round = pcall(rounds.import, call, ffi_values.of(hold.lease), hold.seconds,
+        parcel.token, true)
+    if not ok or not handle then
+        rounds.orphan(hold.lease)
+        if not ok then
+            rounds.interrupted(call)
+            error(handle, 0)
+        end
+        err = rounds.failure(client, self, round)
+        if err.code == "lost" then
+            errors.because(err, self, closing.reason(err, true))
+        end
+        return nil, err
+    end
+    rounds.disown(hold.lease)
+    rounds.claim(call)
+    parcel.value = rounds.disown(handle)
     return to_text(parcel)
 end
 

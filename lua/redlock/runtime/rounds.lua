@@ -204,15 +204,16 @@ function _M.give_up(call, round)
 end
 
 --- Takes over an exported hold, for `lease` seconds, if a majority still has its value, which is
--- replaced. token: of the hold; 0: none.
+-- replaced. token: of the hold; 0: none; once: whether the hold is given away itself (rl_import).
 -- @return as acquire()
-function _M.import(call, value, lease, token)
+function _M.import(call, value, lease, token, once)
     local lock = call.lock
     local client, prim = lock.client, lock.primitive
     local keys, args = prim.keys(client, lock.name), prim.args(lock, { n = 0 })
     local primitive, nkeys, nargs = prepare(call, prim, keys, args)
     local round = C.rl_import(client.core, primitive, keys_buf, nkeys, args_buf, nargs,
-        bytes(value), bytes(lock.label), to_ms(lease), token, call.lease_out)
+        bytes(value), bytes(lock.label), to_ms(lease), token, once and 1 or 0,
+        call.lease_out)
     return await_lease(call, round)
 end
 

@@ -212,15 +212,15 @@ function Lock:getHoldCount() end
 ---@return integer count  0: not held
 function Lock:votes() end
 
----Gives the hold away without releasing it: this owner no longer holds it. It ends with its lease
----unless another process takes it over with `client:import` before that.
+---Gives the hold away without releasing it: this owner no longer holds it, whatever the outcome.
+---It ends with its lease unless another process takes it over with `client:import` before that.
 ---```lua
 ---assert(lock:tryLock(5))
 ---local transfer = assert(lock:export())      -- for another process
 ---assert(not lock:isValid())
 ---```
 ---@return string|nil transfer  printable; only its first import succeeds
----@return redlock.Error err  not_held; lost; unsupported
+---@return redlock.Error err  not_held; lost; expired; unknown: it is released; phase; unsupported
 function Lock:export() end
 
 -- ---- looking ---------------------------------------------------------------------
