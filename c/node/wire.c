@@ -347,8 +347,8 @@ int wire_error_code(const char *text)
 
 int wire_no_command(const struct reply *reply)
 {
-    return reply->type == REPLY_ERROR && (strstr(reply->text, "unknown command") ||
-                                          strstr(reply->text, "permissions to run the"));
+    return wire_refused(reply) && (strstr(reply->text, "unknown command") ||
+                                   strstr(reply->text, "permissions to run the"));
 }
 
 int wire_refused(const struct reply *reply)

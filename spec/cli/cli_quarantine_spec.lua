@@ -101,7 +101,7 @@ describe("redlock, while servers may have forgotten locks,", function()
     end)
 
     -- Nobody could begin the quarantine, or vote behind it.
-    for _, command in ipairs { "EVAL", "EVALSHA" } do
+    for _, command in ipairs { "EVAL", "EVALSHA", "TIME" } do
         for how, args in pairs {
             ["is renamed"] = { "--rename-command", command, "gone" },
             ["is forbidden"] = {},
@@ -118,10 +118,12 @@ describe("redlock, while servers may have forgotten locks,", function()
                 assert.not_matches("waiting", text)
                 status, text = redlock("run", "x", "--plain", "--", "true")
                 assert.equal(FAILED, status, text)
-                if command == "EVAL" then
+                if command ~= "EVALSHA" then
                     status, text = redlock "init"
                     assert.equal(FAILED, status, text)
-                    assert.matches("EVAL", text)
+                    assert.matches("init: .*" .. command, text)
+                    assert.equal(2, (redlock("check", "--wait")))
+                    assert.not_matches("marker?", text, 1, true)
                     assert.not_matches("redlock init", text)
                 end
             end)

@@ -89,11 +89,14 @@ static void explain(const struct core *core, int i, char *text)
     }
 }
 
-/* Whether the node's quarantine cannot begin: we may not use EVAL, and no other client has
- * begun it. */
-static int is_stuck(const struct guard *g)
+/* Whether the node's quarantine cannot begin: we may not write the marker, for which EVAL
+ * and TIME are needed, and no other client has begun it. */
+static int is_stuck(const struct core *core, int i)
 {
-    return g->state == RL_GUARD_QUARANTINED && g->no_eval && !g->begun;
+    const struct guard *g = &core->guards[i];
+    return g->state == RL_GUARD_QUARANTINED && !g->begun &&
+           (g->no_eval || g->refused == RL_NOPERM ||
+            (g->refused == RL_SCRIPT && core->nodes[i].timing < 0));
 }
 
 /* Milliseconds that are left of a quarantine: its whole length if it has not begun,
@@ -110,7 +113,7 @@ static int64_t node_left_ms(const struct core *core, int i, int64_t now_ms)
 {
     const struct guard *g = &core->guards[i];
     int64_t left_ms = g->suspect_ms > now_ms ? g->suspect_ms - now_ms : 0;
-    if (core->nodes[i].state != NODE_READY || g->no_evalsha || is_stuck(g))
+    if (core->nodes[i].state != NODE_READY || g->no_evalsha || is_stuck(core, i))
         return -1;
     if (g->state == RL_GUARD_QUARANTINED) {
         int64_t quarantine_ms = quarantine_left_ms(core, g, now_ms);
@@ -136,7 +139,7 @@ int64_t eligibility_left_ms(const struct core *core, int64_t now_ms)
 void eligibility_report(const struct core *core, int i, rl_node_info *out, int64_t now_ms)
 {
     const struct guard *g = &core->guards[i];
-    out->guard = !core->marker ? RL_GUARD_OFF : is_stuck(g) || !g->state ? RL_GUARD_UNKNOWN
+    out->guard = !core->marker ? RL_GUARD_OFF : is_stuck(core, i) || !g->state ? RL_GUARD_UNKNOWN
                                               : g->state;
     out->marker_code = g->refused;
     out->twin = g->twin;
@@ -194,15 +197,15 @@ int eligibility_check(struct core *core, int i, int suspect_only, int64_t now_ms
         node_refuse(nd, RL_CONFIG, "%s", text);
         return RL_CONFIG;
     }
-    if (is_stuck(g)) {
-        node_refuse(nd, g->refused, "EVAL is missing or forbidden, so this server cannot vote");
+    if (is_stuck(core, i)) {
+        node_refuse(nd, g->refused, "%s is missing or forbidden, so this server cannot vote",
+                    g->no_eval       ? "EVAL"
+                    : nd->timing < 0 ? "TIME"
+                                     : "the right to write its marker");
         return g->refused;
     }
     int64_t left_ms = quarantine_left_ms(core, g, now_ms);
-    if (left_ms > 0 && g->refused == RL_NOPERM && !g->begun)
-        node_refuse(nd, RL_GUARDED, "it has no vote, and this user may not admit it: see "
-                    "redlock check");
-    else if (left_ms > 0)
+    if (left_ms > 0)
         node_refuse(nd, RL_GUARDED, "%s; it votes in %" PRId64 " s", reason(core, g),
                     seconds(left_ms));
     else

@@ -150,8 +150,10 @@ local function findings_of(client, row, user)
     end
     if row.ready and row.marker_code then
         found("marker", row.guard == "unknown" and "error" or "warning", "its marker cannot be "
-            .. "read or set (%s); allow this user the keys redlock:{server}:marker and "
-            .. "redlock:{server}:floor, and GET, SET, HMGET, HSET, TIME, EVAL", row.marker_code)
+            .. "read or set (%s); %s", row.marker_code, row.marker_code == "unsupported"
+            and "EVAL is missing there (rename-command in redis.conf)" or not row.clock_offset
+            and "allow TIME to this user" or "allow this user the keys redlock:{server}:marker "
+            .. "and redlock:{server}:floor, and GET, SET, HMGET, HSET, TIME, EVAL")
     end
     if row.suspect_left > 0 then
         found("clock_step", "error", "no votes for %d s: its clock was stepped by %+.3f s; "
