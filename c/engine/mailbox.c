@@ -26,7 +26,8 @@ struct rl_mailbox {
                                      for a host when one finds it empty */
     struct rl_round *first, *last;
     int fd;                       /* an eventfd: a write rings; -1: no loop listens */
-    int signalled;                /* it was written to */
+    int signalled;                /* it was written to ... */
+    unsigned posted;              /* ... so often for what the host was told of as well */
     int (*post)(void *, int);     /* a host's, which rings in its thread; or NULL */
     void *bell_of_host;
     pthread_t thread;             /* the host's */
@@ -47,14 +48,17 @@ static _Thread_local struct rl_mailbox *gathering; /* its take sends what this t
 
 /* ---- ringing ---- */
 
-/* With the mutex. */
+/* With the mutex. The host may look at what is posted only after its next poll, which the
+ * descriptor ends. */
 static void ring(struct rl_mailbox *m)
 {
-    if (m->post && pthread_equal(m->thread, pthread_self())) {
+    int post = m->post && pthread_equal(m->thread, pthread_self());
+    if (post)
         m->post(m->bell_of_host, 1);
-    } else if (m->fd >= 0) {
+    if (m->fd >= 0) {
         net_wake(m->fd);
         m->signalled = 1;
+        m->posted += (unsigned)post;
     }
 }
 
@@ -185,13 +189,14 @@ static void visit(struct rl_mailbox *m, int turn)
     }
 }
 
-/* Whether the descriptor was signalled. */
+/* Whether the descriptor was signalled by what the host was not told of. */
 static int hear(struct rl_mailbox *m)
 {
     uint64_t times;
     pthread_mutex_lock(&m->mutex);
-    int rang = m->signalled && read(m->fd, &times, sizeof(times)) > 0;
+    int rang = m->signalled && read(m->fd, &times, sizeof(times)) > 0 && times > m->posted;
     m->signalled = 0;
+    m->posted = 0;
     pthread_mutex_unlock(&m->mutex);
     return rang;
 }
@@ -260,6 +265,7 @@ static void close_fds(struct rl_mailbox *m)
     if (m->fd >= 0)
         close(m->fd);
     m->epfd = m->fd = -1;
+    m->posted = 0;
 }
 
 rl_mailbox *rl_mailbox_open(void)

@@ -79,6 +79,33 @@ describe("nginx", function()
         end)
     end)
 
+    -- What is posted in a turn that ngx.sleep(0) began OpenResty runs only after its next poll,
+    -- which may be long: a signalled descriptor ends that at once.
+    it("is told by the mailbox's descriptor, too, that something came", function()
+        start [==[ location = /rings { content_by_lua_block {
+            local ffi, box = require "ffi", require("redlock.host.nginx").box
+            ffi.cdef [=[
+                struct spec_pollfd { int fd; short events, revents; };
+                int poll(struct spec_pollfd *, unsigned long, int);
+            ]=]
+            local fds = ffi.new("struct spec_pollfd[1]")
+            local function signalled()
+                fds[0].fd, fds[0].events = box:fd(), 1
+                return ffi.C.poll(fds, 1, 0)
+            end
+            assert(client:getLock("x"):tryLock())        -- the reader waits for the bell
+            repeat ngx.sleep(0.01) until signalled() == 0
+            for _ = 1, 2 do
+                box.C.rl_mailbox_ring(box.mailbox)
+                ngx.print(signalled(), " ")
+                ngx.sleep(0.1)
+            end
+            ngx.print(signalled())
+            client:getLock("x"):unlock()
+        } } ]==]
+        ng:says("/rings", "1 1 0")
+    end)
+
     describe("phases", function()
         it("that can yield take the lock", function()
             start [[
