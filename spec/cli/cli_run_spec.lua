@@ -1,5 +1,6 @@
 -- `redlock run` and what becomes of all that a command starts.
 local cli = require "spec.support.command"
+local proc = require "spec.support.proc"
 local support = require "spec.support"
 local sys = require "spec.support.sys"
 
@@ -349,6 +350,76 @@ describe("redlock run", function()
         local status, text = ends(p)
         assert.equal(128 + 15, status, text)
     end)
+
+    it("passes signals on to a command that has left its group, and to its children", function()
+        local file = support.tmpdir() .. "/leaves.lua"
+        sys.write_file(file, [[
+            local ffi = require "ffi"
+            ffi.cdef "int setpgid(int, int); int getpgid(int); int getppid(void);"
+            assert(ffi.C.setpgid(0, ffi.C.getpgid(ffi.C.getppid())) == 0)
+            os.execute "sleep 60 & echo $PPID $!; wait"
+        ]])
+        local p = start("exec luajit " .. file)
+        local list = pids(p)
+        assert.equal(2, #list)
+        p:kill "TERM"
+        assert.equal(128 + 15, (ends(p)))
+        all_gone(list)
+    end)
+
+    describe("whose supervisor alone is stopped", function()
+        -- Loses the lock to another holder, whose command looks whether the first one still writes.
+        local function loses(p, list, stays)
+            local supervisor = supervisor_of(p)
+            support.sh("kill -STOP " .. supervisor)
+            local stopping = stays and proc.spawn { "sh", "-c",
+                "while kill -STOP " .. supervisor .. " 2> /dev/null; do :; done" }
+            cluster:each(function(s) s:call("SET", "x", "theirs", "PX", 60000) end)
+            all_gone(list)
+            local status, text = ends(p)
+            assert.equal(LOST, status, text)
+            if stopping then
+                stopping:wait(10)
+            end
+            return text
+        end
+
+        it("has it go on, and end the command, when the lock is lost", function()
+            local p = start("trap 'echo told' TERM; echo $$; while :; do sleep 0.1; done",
+                "--lease", "3")
+            assert.matches("told\n", loses(p, pids(p)))
+        end)
+
+        it("kills it with the command, if it is stopped again and again", function()
+            local p = start(FAMILY, "--lease", "3")
+            assert.matches("the supervisor of the command died", loses(p, pids(p), true))
+        end)
+
+        it("has it go on when a signal asks for the end", function()
+            local p = start "echo $$; sleep 60"
+            local list = pids(p)
+            support.sh("kill -STOP " .. supervisor_of(p))
+            p:kill "TERM"
+            assert.equal(128 + 15, (ends(p)))
+            all_gone(list)
+        end)
+    end)
+
+    -- The shell runs redlock when the reader of its stderr has closed that.
+    local UNREAD = [[{ until [ -e %s/closed ]; do sleep 0.01; done; "$@" 2>&1 > /dev/null
+        echo $? > %s/status; } | { exec 0<&-; : > %s/closed; }]]
+
+    for verb, words in pairs { run = { "--lease", "6", "--kill-after", "60" }, lead = { "-v" } } do
+        it(verb .. " goes on if nobody reads what it says, which only its command hears", function()
+            local dir = support.tmpdir()
+            local opts = { argv_prefix = { "sh", "-c", (UNREAD:gsub("%%s", dir)), "sh" } }
+            local script = "yes >&2; echo $? > " .. dir .. "/yes; exit 5"
+            local p = cli.start(cluster, home, opts, verb, cli.script(script, "x", unpack(words)))
+            assert.equal(0, (ends(p)))
+            assert.equal("5\n", sys.read_file(dir .. "/status"))
+            assert.equal("141\n", sys.read_file(dir .. "/yes"))
+        end)
+    end
 
     it("lets what a command leaves behind run on, when it ends by itself", function()
         local p = start "setsid sleep 60 > /dev/null 2>&1 & echo $!"

@@ -112,15 +112,22 @@ local function kill_orphans(status)
     return status
 end
 
--- Waits for the command to end, passing on signals and the end of the hold. pid, to: from start().
+-- Waits for the command to end, passing on signals and the end of the hold. A supervisor that is
+-- stopped goes on, to end the command; if it is stopped when that should be killed, it is killed
+-- with it. pid, to: from start().
 -- @return as run()
 local function attend(hold, pid, to, group, times)
     local now, asked = process.now, false
     local limit, told, lost = hold.max and now() + hold.max or math.huge, 0, nil
+    local kill_at = math.huge
+    local function ask(word, number)
+        process.send(to, word .. number)
+        process.kill(pid, process.CONT)
+    end
     local function ask_for_the_end(why, seconds)
         report.note(why, "; ending the command")
-        process.send(to, ("end %.3f"):format(math.max(seconds, 0)))
-        limit, told = math.huge, math.huge
+        ask("end ", ("%.3f"):format(math.max(seconds, 0)))
+        limit, told, kill_at = math.huge, math.huge, now() + seconds
     end
     while true do
         local left = hold:remaining()
@@ -143,7 +150,10 @@ local function attend(hold, pid, to, group, times)
         local signo, from_terminal = process.signal(math.min(TICK, pause))
         asked = asked or ASKS[signo or 0] or false
         if signo and signo ~= process.CHLD and not (from_terminal and not group) then
-            process.send(to, "signal " .. signo)
+            ask("signal ", signo)
+        end
+        if now() >= kill_at and process.is_stopped(pid) then
+            process.kill(pid, process.KILL)
         end
         local status, _, killed = process.reap(pid)
         if status then

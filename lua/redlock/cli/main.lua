@@ -42,6 +42,9 @@ local function dispatch(list)
         print(help.of(word))
         return 0
     end
+    if verb.follows == "--" then     -- what is held does not depend on who reads the messages
+        process.disregard { process.PIPE }
+    end
     return verb.main(given, names, argv)
 end
 

@@ -51,8 +51,8 @@ void *rlc_signal(int, void *) __asm__("signal");
 int rlc_abs(int) __asm__("abs");
 ]]
 
-_M.HUP, _M.INT, _M.QUIT, _M.KILL, _M.USR1, _M.USR2, _M.TERM, _M.CHLD, _M.CONT, _M.STOP =
-    1, 2, 3, 9, 10, 12, 15, 17, 18, 19
+_M.HUP, _M.INT, _M.QUIT, _M.KILL, _M.USR1, _M.USR2, _M.PIPE, _M.TERM, _M.CHLD, _M.CONT, _M.STOP =
+    1, 2, 3, 9, 10, 12, 13, 15, 17, 18, 19
 _M.TSTP, _M.TTIN, _M.TTOU = 20, 21, 22
 local CAUGHT = { _M.HUP, _M.INT, _M.QUIT, _M.USR1, _M.USR2, _M.TERM, _M.CHLD }
 
@@ -328,10 +328,20 @@ function _M.children(pid)
     return list
 end
 
+local function state_of(pid)
+    return read(("/proc/%d/stat"):format(pid)):match "%) (%a)[^)]*$"
+end
+
 --- Whether a process is still running, and not a zombie.
 function _M.is_running(pid)
-    local state = read(("/proc/%d/stat"):format(pid)):match "%) (%a)[^)]*$"
+    local state = state_of(pid)
     return state ~= nil and state ~= "Z" and state ~= "X"
+end
+
+--- Whether a process is stopped, by a signal or a debugger.
+function _M.is_stopped(pid)
+    local state = state_of(pid)
+    return state == "T" or state == "t"
 end
 
 --- Whether a process is an ancestor of this one.

@@ -42,22 +42,25 @@ local function send(to, signo)
     end
 end
 
--- Signals the descendants of a process that are in this process's group.
-local function send_below(parent, signo)
+-- Signals the descendants of a process that are in a group.
+local function send_below(parent, signo, group)
     for _, child in ipairs(process.children(parent)) do
-        send_below(child, signo)
-        if process.group(child) == process.group(0) then
+        send_below(child, signo, group)
+        if process.group(child) == group then
             send(child, signo)
         end
     end
 end
 
+-- A command may leave its own group; this process's is redlock's, too.
 local function signal(signo)
-    if not status then
-        if not own_group then
-            send_below(pid, signo)
-        end
-        send(own_group and -pid or pid, signo)
+    local group = not status and process.group(pid)
+    if group and not (own_group and group == pid) then
+        send_below(pid, signo, group)
+        send(pid, signo)
+    end
+    if group and own_group then
+        send(-pid, signo)
     end
 end
 
