@@ -22,7 +22,7 @@ end
 local function create()
     local path = support.tmpdir() .. "/bank.db"
     local _, run = connect(path)
-    -- BIGINT elsewhere: tokens need 47 bits.
+    -- bigint elsewhere: tokens need 47 bits.
     run [[CREATE TABLE account (id INTEGER PRIMARY KEY, balance INTEGER NOT NULL,
                                 fence INTEGER NOT NULL DEFAULT 0)]]
     run [[CREATE TABLE ledger (id INTEGER NOT NULL, balance INTEGER NOT NULL)]]

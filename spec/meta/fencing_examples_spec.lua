@@ -1,6 +1,11 @@
 -- The examples of fencing: each shows a late write that is refused, and what it does otherwise.
-local support = require "spec.support"
 local build = require "spec.support.build"
+local cli = require "spec.support.command"
+local help = require "redlock.cli.help"
+local pages = require "spec.support.pages"
+local postgres = require "spec.support.postgres"
+local support = require "spec.support"
+local sys = require "spec.support.sys"
 
 local FOLDER = build.root .. "/examples/fencing/"
 
@@ -64,5 +69,50 @@ describe("the examples of fencing", function()
 
     it("work with given servers", function()
         succeeds(given, 1)
+    end)
+end)
+
+describe("fencing in PostgreSQL", function()
+    local env, stop
+
+    setup(function() env, stop = postgres.start() end)
+    teardown(function() if stop then stop() end end)
+
+    local function psql(sql, values)
+        local words = { "psql", "-qAt", "-v", "ON_ERROR_STOP=1", "-f", "-", stdin = "pipe",
+            stdout = "pipe", stderr = "stdout", env = env }
+        for name, value in pairs(values or {}) do
+            words[#words + 1], words[#words + 2] = "-v", name .. "=" .. value
+        end
+        local p = support.spawn(words)
+        p:write(sql)
+        p:close_stdin()
+        return cli.ends(p)
+    end
+
+    it("works as the page has it: the column, the write, the script of psql", function()
+        if not env then return pending "no PostgreSQL here" end
+        local column, write = unpack(pages.snippets("examples/fencing/README.md", "sql"))
+        assert.same({ 0, "" }, { psql("CREATE TABLE account (id int, balance int);"
+            .. "INSERT INTO account VALUES (7, 100);" .. column .. ";") })
+        local large = "140737488355327"                 -- 47 bits
+        assert.same({ 0, "" }, { psql(write .. ";", { b = 105, t = large, id = 7 }) })
+        assert.same({ 0, "" }, { psql(write .. ";", { b = 110, t = 34, id = 7 }) })
+        assert.same({ 0, "105|" .. large .. "\n" }, { psql "SELECT balance, fence FROM account" })
+
+        -- The page's way to have it fail, in the command of the help.
+        local returning = pages.text "examples/fencing/README.md":match "`(RETURNING id [^`]+)`"
+        assert.truthy(help.of "run":find("fence <= :t " .. returning, 1, true))
+        local command = help.of "run":match "redlock run stock %-%- \\\n%s*(sh %-c [^\n]+)"
+        local dir = support.tmpdir()
+        sys.write_file(dir .. "/stock.sql", (write:gsub(":b", "1"):gsub(":id", "7")) .. " "
+            .. returning .. "\n")
+        local function run(token)
+            env.REDLOCK_TOKEN = token
+            return (cli.ends(support.spawn { "sh", "-c", command, cwd = dir, env = env,
+                stdout = "pipe", stderr = "stdout" }))
+        end
+        assert.equal(0, run(large))
+        assert.equal(3, run(34))
     end)
 end)

@@ -94,9 +94,10 @@ STATUSES
   0 4 1 * *  redlock run invoices --once 3600 -- send-invoices
   # several commands
   redlock run migrate:app -- sh -c 'pg_dump app > old.sql && ./migrate'
-  # the database refuses late writers
+  # the database refuses late writers, and psql fails: stock.sql ends with
+  # WHERE id = 7 AND fence <= :t RETURNING id \gset
   redlock run stock -- \
-      sh -c 'psql -v t=$REDLOCK_TOKEN -f stock.sql'   # WHERE fence <= :t]]
+      sh -c 'psql -v ON_ERROR_STOP=1 -v t=$REDLOCK_TOKEN -f stock.sql']]
 
 local LOST, HELD, FAILED = 123, 124, 125
 local TICK = 0.25             -- seconds between two attempts while servers do not vote
