@@ -76,7 +76,7 @@ describe("a floor out of range", function()
         end
         support.eventually(function()
             last = once(client)
-            local floor = tonumber(floor_of(cluster[1]))
+            local floor = tonumber(floor_of(cluster[1]:await_idle()))
             return floor and floor >= last and floor - last < 200
         end, 20, "a floor as the others have it")
         cluster[3]:kill()

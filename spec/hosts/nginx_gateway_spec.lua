@@ -140,7 +140,11 @@ describe("the clients of a gateway", function()
         end
         local before = uses()
         local function grown(threads, connections, fds, kb)
-            support.eventually(function() return uses().fds - before.fds <= fds end)
+            support.eventually(function()
+                local now = uses()
+                return now.fds - before.fds <= fds
+                    and now.connections - before.connections == connections
+            end)
             local now = uses()
             assert.equal(threads, now.threads - before.threads)
             assert.equal(connections, now.connections - before.connections)

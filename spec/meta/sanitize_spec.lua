@@ -142,7 +142,7 @@ local CODE = [[
         print "waiting"
         local ok, err = pcall(l.lock, l)
         assert(not ok and tostring(err):find "interrupted", tostring(err))
-        support.eventually(function() return l:forceUnlock() end, 5)
+        support.eventually(function() return l:forceUnlock { foreign = true } end, 5)
         support.eventually(function() return l:tryLock(1, 5) end, 5)
         try(l:unlock())
     end
