@@ -89,7 +89,7 @@ describe("the page on metrics", function()
             return get "/metrics":find('_acquires_total{group="invoice",outcome="acquired"} 1', 1,
                 true)
         end)
-        assert.matches("all 3 servers vote", get "/locks")
+        eventually(function() return get "/locks":find("all 3 servers vote", 1, true) end)
         assert.matches('"workers": %["', get "/locks?format=json")
         ng:ends()
     end)

@@ -174,7 +174,7 @@ describe("the watchdog", function()
         local client = support.warm_client(cluster, { lease = 2, restart_guard = false })
         local l = client:getLock "x"
         assert.is_true(l:tryLock())
-        local value = cluster[1]:call("GET", "x")
+        local value = support.eventually(function() return cluster[1]:call("GET", "x") end)
         for i = 1, 3 do
             cluster[i]:restart()
             support.eventually(function() return cluster[i]:call("GET", "x") == value end)

@@ -88,8 +88,8 @@
 ---@field steps integer  how often its clock was stepped so far
 ---@field step number  seconds of the last step; positive: forward
 ---@field suspect_left number  seconds without votes after that step
----@field floors? "all"|"none"|"out of range"|"no answer"  whether it knows the earlier fencing tokens; nil:
----  this user may not look
+---@field floors? "all"|"none"|"out of range"|"no answer"  whether it knows the earlier fencing
+---  tokens; nil: this user may not look
 ---@field version? string  such as "7.0.15"
 ---@field role? "master"|"replica"|"unknown"  from its INFO
 ---@field run_id? string  40 characters, new at each start
