@@ -1,5 +1,5 @@
--- What the answers of a server in quarantine count for: nothing that may make two holders. In worlds,
--- as each client's messages to each server are late in turn.
+-- What the answers of a server in quarantine count for: nothing that may make two holders. In
+-- worlds, as each client's messages to each server are late in turn.
 
 local library = require "redlock.testing.library"
 local testing = require "redlock.testing"
