@@ -78,11 +78,12 @@ WORLD = $(BUILD)/redlock/world-$(ABI).so
 .PHONY: all
 all: $(BUILD)/redlock/core.so $(WORLD) $(BUILD)/redlock/cdef.lua ## build the core, below build/
 
-# The words of the codes, from their names: report.c includes it.
+# The words of the codes, and of the reasons, from their names: report.c includes both.
 $(BUILD)/code_words.h: c/redlock.h
 	@mkdir -p $(@D)
-	awk -F '[ ,]+' '/^typedef enum rl_code/ { on = 1 } /RL_CODES/ { on = 0 } on && $$2 ~ /^RL_/ \
-	    { printf "[%s] = \"%s\",\n", $$2, tolower(substr($$2, 4)) }' $< > $@
+	for e in code why; do awk -v e=$$e -F '[ ,]+' '$$0 ~ "^typedef enum rl_" e { on = 1 } \
+	    /^}/ { on = 0 } on && $$2 ~ /^RL_/ && $$2 !~ /^RL_(CODES|WHYS)$$/ { word = tolower($$2); \
+	    sub("^rl_(why_)?", "", word); printf "[%s] = \"%s\",\n", $$2, word }' $< > $(@D)/$${e}_words.h; done
 
 # Compiled anew when one of the settings above changes.
 .PHONY: always

@@ -38,7 +38,9 @@ enum {
     RL_CLUSTER_MAX = 33,     /* the name of a cluster, with the closing 0 */
     RL_SERVERS_MAX = 10240,  /* a list of servers, with the closing 0 */
     RL_WORD_MAX = 32,        /* a word of INFO, with the closing 0 */
-    RL_TIMES_BOUNDS = 17     /* of durations: 100 us, then twice the one before */
+    RL_TIMES_BOUNDS = 17,    /* of durations: 100 us, then twice the one before */
+    RL_LINGER_MS = 50,       /* a client that ends waits so long for answers to requests */
+    RL_NEW_MS = 5000         /* of a new server's quarantine, before rl_teach() may end it */
 };
 
 /* The kinds of rounds that are timed. */
@@ -101,6 +103,34 @@ typedef enum rl_code {
     RL_CODES                 /* how many codes there are */
 } rl_code;
 
+/* Why a server has no vote, beyond the code. Sentences: lua/redlock/runtime/reasons.lua. The
+ * values are fields of rl_node_info. */
+typedef enum rl_why {
+    RL_WHY_NONE,             /* its code, or its text, says all */
+    /* for a while: guard_left_ms, suspect_left_ms */
+    RL_WHY_NEW,              /* in quarantine: nobody has seen its memory */
+    RL_WHY_MEMORY_LOST,      /* in quarantine */
+    RL_WHY_CLOCK_STEPPED,    /* steps, step_ms */
+    RL_WHY_QUARANTINE_OVER,  /* too few servers are connected and agree to admit it */
+    RL_WHY_MARKER_REFUSED,   /* its marker cannot be read or set: marker_code */
+    RL_WHY_NO_EVAL,          /* EVAL is missing or forbidden, so its marker cannot be set */
+    RL_WHY_NO_TIME,          /* the same of TIME */
+    /* until somebody changes the set-up */
+    RL_WHY_OTHER_VERSION,    /* of its marker: marker_version */
+    RL_WHY_OTHER_DATABASE,   /* marker_db */
+    RL_WHY_OTHER_CLUSTER,    /* node `foreign` has another name or list: cluster, servers */
+    RL_WHY_OTHER_MAX_LEASE,  /* marker_max_lease_ms */
+    RL_WHY_GUARD_OFF,        /* others use it with the restart guard, and we without */
+    RL_WHY_REPLICA,          /* server.master_host, server.master_port */
+    RL_WHY_SENTINEL,
+    RL_WHY_CLUSTER_MODE,
+    RL_WHY_TWIN,             /* it is another node as well: same */
+    RL_WHY_LIFE_UNKNOWN,     /* it does not show its master_replid */
+    RL_WHY_TOKENS_FORGOTTEN,
+    RL_WHY_BAD_REPLY,        /* a script's reply has no vote, or one that cannot be */
+    RL_WHYS                  /* how many there are */
+} rl_why;
+
 /* The meaning of a script's reply. A script returns an integer, or an array of integers
  * and at most one string. The first integer is the vote, the second the extra, the string
  * the data. */
@@ -129,7 +159,7 @@ typedef enum rl_guard {
     RL_GUARD_UNKNOWN,        /* not asked yet, or no answer: see marker_code */
     RL_GUARD_ADMITTED,       /* its marker is valid */
     RL_GUARD_QUARANTINED,    /* the server may have forgotten locks that are still held */
-    RL_GUARD_DISAGREES       /* its marker does not suit us: see rl_node_info.why */
+    RL_GUARD_DISAGREES       /* its marker does not suit us: see rl_node_info.objection */
 } rl_guard;
 
 enum { RL_ROLE_UNKNOWN, RL_ROLE_MASTER, RL_ROLE_REPLICA };
@@ -254,6 +284,7 @@ typedef struct rl_node_result {
     int32_t code;            /* rl_code when not answered or the vote did not count; RL_OK
                                 and not answered: decided without this node */
     int32_t asked;           /* 1: the node was asked */
+    int32_t why;             /* rl_why, with the code */
     int32_t agreed;          /* rl_ask(): 1: a majority gave this answer */
     int32_t data_len;        /* 0 while the round is not done */
     int64_t extra;
@@ -284,6 +315,8 @@ typedef struct rl_server_info {
     char run_id[RL_RUN_ID_MAX];     /* "": not told */
     char version[RL_WORD_MAX];      /* "7.0.15", "valkey 8.0.1" */
     char policy[RL_WORD_MAX];       /* maxmemory-policy */
+    char master_host[64];           /* of a replica; "": not told */
+    int32_t master_port;
 } rl_server_info;
 
 /* What is known of a node. */
@@ -292,7 +325,10 @@ typedef struct rl_node_info {
     rl_server_info server;
     int32_t lost;            /* why the last connection broke or failed; RL_OK: the node
                                 is ready, or was not tried yet */
-    int32_t twin;            /* 1: the same server has voted under another address */
+    int32_t why;             /* rl_why: why it gave no vote last; NONE: see text */
+    int32_t objection;       /* rl_why: why it may not vote now, connected or not */
+    int32_t foreign;         /* the node whose marker is of another cluster; -1: none */
+    int32_t same;            /* a node that is the same server; -1: none is known */
     int32_t guard;           /* rl_guard */
     int32_t unverified;      /* its master_replid is unknown: no permission for INFO */
     int32_t clock;           /* 1: the offset and the round trip are known */
@@ -305,18 +341,23 @@ typedef struct rl_node_info {
     int64_t seeded;          /* the last base of its floors that we took from clocks; 0:
                                 none */
     int64_t guard_left_ms;   /* QUARANTINED: until the quarantine ends */
+    int64_t quarantine_ms;   /* how long a whole one is */
     int64_t suspect_left_ms; /* until a node votes again after a clock step */
     int64_t step_ms;         /* the last step; positive: forward */
     int64_t offset_ms;       /* its wall clock minus ours */
     int64_t offset_error_ms; /* by how much offset_ms may be wrong */
     int64_t round_trip_ms;
     int64_t heard_ms;        /* when it last answered anything */
+    int64_t marker_max_lease_ms;
+    int32_t marker_db;
+    int32_t marker_version;
     char cluster[RL_CLUSTER_MAX];   /* from its marker: a name, or 16 hex digits of a list
                                 of servers; "": unknown */
     char list[9];            /* 8 hex digits of the hash of the servers. Connections are
                                 named redlock:LIST (CLIENT SETNAME), or redlock!LIST once
                                 the client has counted a vote */
-    char why[RL_TEXT_MAX];   /* DISAGREES: what is wrong, and the remedy */
+    char servers[RL_TEXT_MAX];      /* that list, or its beginning; "": unknown */
+    char own_servers[RL_TEXT_MAX];  /* the client's own list, or its beginning */
     char text[RL_TEXT_MAX];  /* why it gave no vote last */
 } rl_node_info;
 
@@ -351,6 +392,9 @@ int rl_abi(void);
 /* The word for a code, which Lua uses, too: its name without RL_ in small letters ("held",
  * "timeout"). Never NULL. */
 const char *rl_code_name(int code);
+
+/* The same for a reason: its name without RL_WHY_. */
+const char *rl_why_name(int why);
 
 /* Milliseconds of CLOCK_BOOTTIME, which runs during suspend and is never stepped. */
 int64_t rl_now_ms(void);

@@ -189,7 +189,7 @@ static void core_ready(struct core *core, int i, int64_t now_ms)
     }
 }
 
-/* Gives up a connection, for the reason in the node's code and text. */
+/* Gives up a connection, for the reason that the node says. */
 static void core_drop(struct core *core, int i, int64_t now_ms)
 {
     char text[RL_TEXT_MAX];

@@ -269,6 +269,7 @@ void rl_round_node(const rl_round *round, int i, rl_node_result *out)
     out->answered = slot->state == SLOT_ANSWERED;
     out->vote = slot->vote;
     out->code = slot->code;
+    out->why = slot->why;
     out->asked = slot->state == SLOT_SENT || slot->state == SLOT_CONFIRMING;
     out->agreed = round->agreed >> i & 1;
     out->extra = slot->extra;

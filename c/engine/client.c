@@ -87,7 +87,7 @@ void clients_lock(int signals)
 
 void clients_let_go(int signals)
 {
-    int64_t now_ms = rl_now_ms(), until_ms = now_ms + LINGER_MS;
+    int64_t now_ms = rl_now_ms(), until_ms = now_ms + RL_LINGER_MS;
     for (struct rl_client *c = clients; (c = with(c, signals)); c = c->next) {
         if (c->net.epfd >= 0) {
             close_begin(&c->core, now_ms);
@@ -327,7 +327,7 @@ int rl_unshare_waits(rl_client *c)
     engine_lock(c);
     int64_t now_ms = rl_now_ms();
     int waits = c->users == 1 && c->net.epfd >= 0 &&
-                linger_awaits(&c->net, now_ms, now_ms + LINGER_MS);
+                linger_awaits(&c->net, now_ms, now_ms + RL_LINGER_MS);
     engine_unlock(c);
     return waits;
 }
@@ -418,7 +418,7 @@ void rl_close(rl_client *c)
         pthread_cond_wait(&c->turned, &c->mutex);
     if (c->net.epfd >= 0) {
         net_flush(&c->net, now_ms);
-        linger_until(&c->net, now_ms + LINGER_MS);
+        linger_until(&c->net, now_ms + RL_LINGER_MS);
     }
     close_finish(&c->core, rl_now_ms());
     net_finish(&c->net);

@@ -59,7 +59,7 @@ void client_close_unused(struct rl_client *c);
 void clients_orphan(const int32_t *request);
 
 /* All clients with one of these signals: takes and gives back their mutexes; in between,
- * releases what they hold, and waits for confirmations, LINGER_MS at most. Afterwards
+ * releases what they hold, and waits for confirmations, RL_LINGER_MS at most. Afterwards
  * these clients start nothing. */
 void clients_lock(int signals);
 void clients_let_go(int signals);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/eligibility/eligibility.h"
+#include "core/eligibility/guard.h"
 #include "core/leases/lease.h"
 #include "core/rounds/teach.h"
 
@@ -15,6 +16,14 @@ const char *rl_code_name(int code)
 #include "code_words.h"
     };
     return code >= 0 && code < RL_CODES ? names[code] : "unknown";
+}
+
+const char *rl_why_name(int why)
+{
+    static const char *const names[RL_WHYS] = {
+#include "why_words.h"
+    };
+    return why >= 0 && why < RL_WHYS ? names[why] : "unknown";
 }
 
 uintptr_t rl_noted(rl_client *c, int32_t renewed, int64_t k)
@@ -71,8 +80,10 @@ void rl_node_get_info(rl_client *c, int i, rl_node_info *out)
     out->unverified = out->stats.ready && !info->replid[0];
     out->heard_ms = nd->answered_ms;
     memcpy(out->list, c->core.hash, sizeof(out->list) - 1);
+    out->why = nd->why;
     memcpy(out->text, nd->text, sizeof(out->text));
     eligibility_report(&c->core, i, out, now_ms);
+    out->same = guard_twin(&c->core, i);
     out->offset_ms -= rl_unix_ms() - now_ms;    /* the wall clock is for reports only */
     engine_unlock(c);
 }

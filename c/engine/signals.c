@@ -26,7 +26,7 @@ enum {
     KINDS = sizeof(numbers) / sizeof(numbers[0]),        /* RL_SIGNAL_* in this order */
     OFFER_MS = 3,            /* to wait, perhaps with one of our mutexes */
     STOP_MS = 5,             /* for the second signal to stop the thread */
-    HALT_MS = LINGER_MS + 50,
+    HALT_MS = RL_LINGER_MS + 50,
     NAP_NS = 100000
 };
 

@@ -13,7 +13,7 @@
 
 int linger_awaits(const struct net *net, int64_t now_ms, int64_t until_ms)
 {
-    int64_t since_ms = now_ms - LINGER_MS;
+    int64_t since_ms = now_ms - RL_LINGER_MS;
     const struct node *nd = net->core->nodes;
     uint32_t up = NODES_WHERE(net->core, i, nd[i].state != NODE_DOWN || nd[i].retry_ms < until_ms);
     return (close_unanswered(net->core, since_ms) |

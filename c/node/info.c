@@ -74,9 +74,10 @@ static void store_field(struct info *info, const char *key, size_t key_len,
     } else if (equals(key, key_len, "role")) {
         info->server.role = equals(value, len, "master") ? RL_ROLE_MASTER : RL_ROLE_REPLICA;
     } else if (equals(key, key_len, "master_host")) {
-        copy_word(info->master_host, sizeof(info->master_host), value, len);
+        copy_word(info->server.master_host, sizeof(info->server.master_host), value,
+                  len);
     } else if (equals(key, key_len, "master_port")) {
-        info->master_port = (int)parse_number(value, len);
+        info->server.master_port = (int)parse_number(value, len);
     } else if (equals(key, key_len, "aof_enabled")) {
         info->server.aof = equals(value, len, "1");
     } else if (equals(key, key_len, "rdb_last_bgsave_time_sec")) {

@@ -13,8 +13,6 @@ extern const char *const info_sections[];
 struct info {
     rl_server_info server;
     int denied;              /* a section was refused: no permission */
-    char master_host[64];
-    int master_port;
     char replid[RL_RUN_ID_MAX];     /* master_replid, the server's life: new at each start
                                 and each change from replica to master; "": not told */
     int failed_over;         /* it was promoted: master_replid2 is not all zeros */

@@ -192,7 +192,7 @@ void node_down(struct node *nd, int code, const char *text, int64_t now_ms,
     else if (greeting && nd->wire.reply.type != REPLY_NIL)
         node_refuse(nd, code, "%s during the greeting; is it a proxy without INFO and "
                     "SCRIPT?", text);
-    else
+    else if (text[0])             /* else node_object() has said why */
         node_refuse(nd, code, "%s", text);
     nd->stats.disconnects++;
     nd->state = NODE_DOWN;
@@ -339,11 +339,18 @@ void node_ready(struct node *nd, int64_t now_ms)
     nd->stats.connects++;
 }
 
+int node_object(struct node *nd, int code, enum rl_why why)
+{
+    nd->why = (int)why;
+    nd->text[0] = '\0';
+    return nd->code = code;
+}
+
 void node_refuse(struct node *nd, int code, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    nd->code = code;
+    node_object(nd, code, RL_WHY_NONE);
     vsnprintf(nd->text, sizeof(nd->text), format, args);
     va_end(args);
     for (char *c = nd->text; *c; c++) {        /* it may name a host or a file */

@@ -109,6 +109,7 @@ struct node {
     char evalsha[RL_MAX_SCRIPTS][EVALSHA_LEN + 1];    /* "EVALSHA" and the sha, as sent; "":
                                      the server has not told the sha */
     int code;                     /* why the node gives no votes: rl_code, with text */
+    int why;                      /* rl_why: more on that code, then without text */
     char text[RL_TEXT_MAX];
     int lost;                     /* set by the core: why the node was lost last, rl_code;
                                      RL_OK: ready since, or not lost yet */
@@ -181,7 +182,7 @@ int node_abandon(struct node *nd, struct request *out, int *written);
  * NODE_HEARD: a silent server answers again; call node_greet().
  * NODE_UP: the handshake is done; call node_ready() or node_refuse().
  * NODE_MESSAGE: a subscriber got nd->wire.reply.
- * NODE_FAILED: close the connection; nd->code and nd->text tell why. */
+ * NODE_FAILED: close the connection; nd->code, nd->why and nd->text tell why. */
 enum node_event node_next(struct node *nd, struct request *out, int64_t now_ms);
 
 /* After NODE_UP: the node is READY. */
@@ -190,6 +191,9 @@ void node_ready(struct node *nd, int64_t now_ms);
 /* After NODE_UP: the node must not vote, for the reason given; close the connection. */
 void node_refuse(struct node *nd, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* The same, for a reason without a text. Returns the code. */
+int node_object(struct node *nd, int code, enum rl_why why);
 
 /* Queues a script call, by EVALSHA where the server has the script, else by EVAL. last_arg:
  * one more argument, the last (guard.h), or NULL. 0, RL_OVERLOAD, or RL_NOMEM. Only when

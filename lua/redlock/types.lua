@@ -193,7 +193,7 @@ function redlock.is_error(value) end
 ---| "oom" # `maxmemory` is reached
 ---| "script" # the script, or another command, failed
 ---| "protocol" # it did not answer like Redis
----| "guarded" # no vote for a while: it is new, may have forgotten locks, or its clock was stepped
+---| "guarded" # no vote for a while: it is in quarantine, or its clock was set
 ---| "unseeded" # it does not know which fencing tokens were issued
 ---| "not_a_lock" # the key holds something else, of a program that uses the same name
 ---| "config" # one server under two addresses, a replica, another `max_lease`
@@ -239,6 +239,7 @@ function redlock.is_error(value) end
 ---@field node string  its address, without secrets
 ---@field code redlock.NodeCode  why it gave no vote; "ok"
 ---@field message string  a sentence
+---@field why? string  the short name of the reason (rl_why in c/redlock.h): "memory_lost"
 ---@field vote? integer  with `ok`: 1 yes, 0 no, -1 another owner has it
 
 return redlock

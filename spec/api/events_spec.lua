@@ -142,7 +142,7 @@ describe("events of servers", function()
         local report = client:check()
         local twin = report[1].twin and report[1] or report[3]
         assert.equal("error", twin.verdict)
-        assert.matches("the same server has voted under another address", twin.remedy)
+        assert.matches("^the same server under two addresses; name each server once", twin.remedy)
     end)
 
     it("that were set up with another max_lease", function()

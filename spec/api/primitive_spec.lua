@@ -104,7 +104,7 @@ describe("a primitive", function()
             local odd = redlock.primitive { name = "odd", acquire = "return " .. reply,
                 release = "return 0" }
             local err = support.fails("no_quorum", client:get(odd, "x"):tryLock())
-            assert.matches("protocol %(a script's reply has no vote%)", err.message)
+            assert.matches("protocol %(a script's reply has no vote, or ", err.message)
         end
     end)
 
@@ -182,7 +182,7 @@ describe("a primitive", function()
         local before = c:stats().nodes[1].requests
         for _, call in ipairs { "tryLock", "ask" } do
             local err = support.fails("no_quorum", l[call](l, call == "ask" and "odd" or 0))
-            assert.matches("protocol %(a script's reply has no vote%)", err.message)
+            assert.matches("protocol %(a script's reply has no vote, or ", err.message)
         end
         assert.is_true(c:stats().nodes[1].requests - before < 20)
         c:close()

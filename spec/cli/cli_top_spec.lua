@@ -158,7 +158,7 @@ describe("redlock top", function()
         end
         local new = support.cluster(3, { new = true })
         local p = watch(new:uris(), 100)
-        await(p, "0 of 3 servers vote", "guarded, no votes for %d+ s")
+        await(p, "0 of 3 servers vote", "new, no votes for %d+ s")
         quit(p)
     end)
 

@@ -384,7 +384,8 @@ static void check_guard(const struct world *w)
         rl_node_info info = {0};
         eligibility_report(&w->core, i, &info, w->now_ms);
         MUST(memchr(g->marker, '\0', sizeof(g->marker)) && memchr(g->want, '\0', sizeof(g->want)));
-        MUST(memchr(info.why, '\0', sizeof(info.why)) && info.guard <= RL_GUARD_DISAGREES);
+        MUST(info.objection < RL_WHYS && info.guard <= RL_GUARD_DISAGREES);
+        MUST(info.foreign < w->core.n && info.same < w->core.n && !info.servers[RL_TEXT_MAX - 1]);
         MUST(info.guard_left_ms >= -1 && info.suspect_left_ms >= 0);
     }
     MUST(eligibility_left_ms(&w->core, w->now_ms) >= -1);
@@ -420,7 +421,7 @@ static void check(struct world *w)
     }
     for (int i = 0; i < 2 * core->n; i++) {
         const struct node *nd = &core->nodes[i];
-        MUST(memchr(nd->text, '\0', sizeof(nd->text)) && nd->code < RL_CODES);
+        MUST(memchr(nd->text, '\0', sizeof(nd->text)) && nd->code < RL_CODES && nd->why < RL_WHYS);
         MUST(nd->state != NODE_DOWN || nd->queue_len == 0);
         MUST(!nd->servers || strlen(nd->servers) < RL_SERVERS_MAX);
         MUST(nd->state < NODE_HANDSHAKE ||

@@ -434,7 +434,7 @@ return {
     { name = "a vote for who has no guard", file = "c/core/eligibility/guard.c",
         guarded = true, faults = { "one without the guard" },
         by = { "no vote without an admitted marker" },
-        from = "} else if (!core->marker && g->marker[0]) {", to = "} else if (0) {" },
+        from = ": core->marker || !g->marker[0] ?", to = ": 1 ?" },
 
     { name = "who has no guard learns nothing by a look", file = "c/core/eligibility/guard.c",
         guarded = true, faults = { "one without the guard", "crash" },
@@ -1022,7 +1022,7 @@ return {
         prefix = "a close under fire", by = { "a close lets go" } },
 
     { name = "a close has no end", file = "lua/redlock/client/client.lua",
-        from = "local LINGER = 0.05 ", to = "local LINGER = 5 ", prefix = "a close under fire",
+        from = "RL_LINGER_MS) / 1000", to = "RL_LINGER_MS) / 10", prefix = "a close under fire",
         by = { "calls return in time", "a close lets go" } },
 
     { name = "a lock is taken while it is closed", file = "lua/redlock/lock/attempt.lua",
@@ -1051,7 +1051,7 @@ return {
     -- ---- one server under two addresses ----
 
     { name = "one server under two addresses is not refused", file = "c/core/eligibility/guard.c",
-        from = "    int twin = guard_twin(core, i);", to = "    int twin = -1;",
+        from = "    if (guard_twin(core, i) >= 0)", to = "    if (0)",
         prefix = "one server twice", by = { "one server, one vote" } },
 
     { name = "ours already counts as a vote, always", file = "c/core/leases/acquire.c",

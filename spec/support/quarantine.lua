@@ -8,8 +8,8 @@ _M.MAX_LEASE = 0.5
 -- counts whole milliseconds.
 _M.GUARD = 1.505 - 0.001
 -- What is said of a server that has lost its memory, and of one that nobody has seen before.
-_M.LOST = "^it lost its memory and may have forgotten locks; it votes in %d+ s$"
-_M.NEW = "^it has no memory of locks yet; it votes in %d+ s$"
+_M.LOST = "^it lost its memory %(.-%) and may have forgotten locks; it votes in %d+ s of %d+, "
+_M.NEW = "^it has no memory of locks yet; it votes in %d+ s of %d+, "
 
 -- Options of a client, and more of them.
 function _M.options(more)

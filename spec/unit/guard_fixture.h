@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/eligibility/eligibility.h"
 #include "core/eligibility/guard.h"
 #include "core/rounds/teach.h"
 #include "sim.h"
@@ -50,6 +51,14 @@ static inline struct sim *restarted(void)
     sim_restart(s, 0);
     says(s, 0, RL_GUARDED);
     return s;
+}
+
+/* What is known of node i's right to vote. */
+static inline rl_node_info info_of(const struct sim *s, int i)
+{
+    rl_node_info info = {0};
+    eligibility_report(&s->core, i, &info, s->now_ms);
+    return info;
 }
 
 static inline int guard_of(const struct sim *s, int i)

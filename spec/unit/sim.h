@@ -83,7 +83,7 @@ struct sim_server {
     char run_id[41];
     char replid[41];              /* of its life; sim_fail_over() gives it another one */
     char marker[2 * MARKER_MAX];  /* "": none; "#": a key of another type */
-    char servers[256];            /* the list beside the marker; "": none */
+    char servers[640];            /* the list beside the marker; "": none */
     int64_t began_ms;             /* its quarantine, */
     int64_t lasted_ms;            /* and for how long it was in it */
     const char *tells;            /* of its floors; NULL: up to 7, if it is admitted */

@@ -109,8 +109,8 @@ static void reads_what_it_knows(void)
     CHECK_STR(info.server.version, "7.0.15");
     CHECK_INT(info.server.uptime_s, 42);
     CHECK_INT(info.server.role, RL_ROLE_REPLICA);
-    CHECK_STR(info.master_host, "10.0.0.1");
-    CHECK_INT(info.master_port, 6380);
+    CHECK_STR(info.server.master_host, "10.0.0.1");
+    CHECK_INT(info.server.master_port, 6380);
     CHECK_INT(info.server.aof, 1);
     CHECK_INT(info.server.rdb, 0);
     CHECK_INT(info.server.maxmemory, 1048576);

@@ -1,6 +1,7 @@
 /* test_connection.c - connections that break or are full, or lead to servers that cannot vote. */
 #include <string.h>
 
+#include "core/eligibility/guard.h"
 #include "sim.h"
 
 /* ---- connections that break under several requests at once ---- */
@@ -162,8 +163,8 @@ SIM_TEST(twins_are_refused_by_name, sim_new(3))
     CHECK_INT(try(s, "k"), RL_GRANTED);      /* the other two are a majority */
     CHECK_INT(s->core.nodes[1].state, NODE_DOWN);
     CHECK_INT(s->core.nodes[1].code, RL_CONFIG);
-    CHECK_STR(s->core.nodes[1].text,
-              "the same server under two addresses: it is redis://a as well");
+    CHECK_INT(s->core.nodes[1].why, RL_WHY_TWIN);
+    CHECK_INT(guard_twin(&s->core, 1), 0);
     CHECK_STR(s->server[1].log, "");
     sim_leave(s, 2);
     CHECK_INT(try(s, "j"), RL_CONFIG);
@@ -221,11 +222,13 @@ SIM_TEST(replicas_are_refused, sim_new(3))
                         "master_port:1\r\n#1234\r\n\r\n";
     CHECK_INT(try(s, "k"), RL_GRANTED);
     CHECK_INT(s->core.nodes[1].code, RL_READONLY);
-    CHECK_STR(s->core.nodes[1].text, "a replica of h:1; only masters can vote");
+    CHECK_INT(s->core.nodes[1].why, RL_WHY_REPLICA);
+    CHECK_STR(s->core.nodes[1].info.server.master_host, "h");
+    CHECK_INT(s->core.nodes[1].info.server.master_port, 1);
     s->server[1].info = "$22\r\nrun_id:x\r\nrole:slave\r\n\r\n";
     sim_advance(s, 2000);
     CHECK_INT(try(s, "j"), RL_GRANTED);
-    CHECK_STR(s->core.nodes[1].text, "a replica; only masters can vote");
+    CHECK_INT(s->core.nodes[1].why, RL_WHY_REPLICA);
 }
 
 /* ---- what is held wants every server ---- */

@@ -57,7 +57,7 @@ SIM_TEST(who_takes_no_writes_is_admitted_no_more, sim_admitted(3, MAX_LEASE_MS))
     s->server[0].replica = 1;
     CHECK_INT(code_of(s, 0), RL_READONLY);
     CHECK_INT(s->core.nodes[0].state, NODE_DOWN);
-    CHECK(strstr(s->core.nodes[0].text, "a replica") != NULL);
+    CHECK_INT(s->core.nodes[0].why, RL_WHY_REPLICA);
     s->server[0].replica = 0;
     s->server[0].say[SIM_ACQUIRE] = NULL;
     sim_fail_over(s, 0);
@@ -71,8 +71,8 @@ SIM_TEST(an_unknown_version_is_never_replaced, sim_admitted(3, MAX_LEASE_MS))
 {
     strcpy(s->server[0].marker, "3f9c0a1b2c3d4e5f v5 what it says is anybody's guess");
     CHECK_INT(code_of(s, 0), RL_CONFIG);
-    CHECK(strstr(s->core.nodes[0].text, "version 5") != NULL);
-    CHECK(strstr(s->core.nodes[0].text, "DEL marker") != NULL);
+    CHECK_INT(s->core.nodes[0].why, RL_WHY_OTHER_VERSION);
+    CHECK_INT(info_of(s, 0).marker_version, 5);
     CHECK_INT(admit(s, 1, s->now_ms, 0), RL_GUARD_DISAGREES);
     says(s, 2 * GUARD_MS, RL_CONFIG);
     CHECK_INT(s->server[0].marks, 0);
@@ -111,7 +111,8 @@ SIM_TEST(another_database_is_named, sim_admitted(3, MAX_LEASE_MS))
     m.db = 1;
     sim_set_marker(s, 0, &m);
     CHECK_INT(code_of(s, 0), RL_CONFIG);
-    CHECK(strstr(s->core.nodes[0].text, "for database 1, and this client uses 0") != NULL);
+    CHECK_INT(s->core.nodes[0].why, RL_WHY_OTHER_DATABASE);
+    CHECK_INT(info_of(s, 0).marker_db, 1);
     CHECK_INT(s->server[0].marks, 0);
     CHECK_INT(admit(s, 1, s->now_ms, 0), RL_GUARD_ADMITTED);
     marker_is(s, 0, MARKER_ADMITTED);

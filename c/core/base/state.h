@@ -19,15 +19,6 @@ enum {
     STATE_REFUSED_MS = 30000      /* ... and so much more if the server refuses us */
 };
 
-/* Why a node's marker does not suit this client. */
-enum objection {
-    NO_OBJECTION,
-    OTHER_VERSION,
-    OTHER_DATABASE,
-    OTHER_CLUSTER,
-    OTHER_MAX_LEASE
-};
-
 /* What becomes of a step of a node's clock (suspect.h). */
 enum step {
     STEP_OURS,                    /* only this client counts no votes for a while */
@@ -38,7 +29,7 @@ enum step {
 /* What is known of a node's right to vote (guard.h). */
 struct guard {
     int state;                    /* rl_guard */
-    int objection;                /* DISAGREES: why */
+    enum rl_why objection;        /* DISAGREES: why */
     int asked;                    /* a request about its marker is unanswered */
     int refused;                  /* rl_code of the last error about its marker; or RL_OK */
     int no_eval;                  /* EVAL is missing or forbidden, by such an error */

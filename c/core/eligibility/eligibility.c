@@ -2,92 +2,14 @@
  * (guard.h) decides who may vote. */
 #include "core/eligibility/eligibility.h"
 
-#include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "node/node.h"
 
 enum {
-    SHOWN = 160,                  /* a list of servers in a message is cut to this many bytes */
     LATE_MS = 5000,               /* the last count, and the question about floors, take less */
     SOON_MS = 250                 /* how long that is said to take still */
 };
-
-/* ---- the cluster of a node ---- */
-
-static int put(char *text, int len, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-/* Appends to the text. Returns its new length. */
-static int put(char *text, int len, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    len += vsnprintf(text + len, (size_t)(RL_TEXT_MAX - len), format, args);
-    va_end(args);
-    return len < RL_TEXT_MAX ? len : RL_TEXT_MAX - 1;
-}
-
-/* Appends the cluster that a marker names. servers: the list that is stored with the
- * marker, or NULL. */
-static int put_cluster(char *text, int len, const char *cluster, const char *servers)
-{
-    if (!cluster_is_hash(cluster))
-        return put(text, len, "cluster %s", cluster);
-    if (!servers || !cluster_is_of(cluster, servers))
-        return put(text, len, "another list of servers (%s)", cluster);
-    size_t shown = strlen(servers);
-    if (shown <= SHOWN)
-        return put(text, len, "{%s}", servers);
-    for (shown = SHOWN; shown > 0 && servers[shown] != ' '; shown--)
-        ;
-    return put(text, len, "{%.*s ...}", (int)shown, servers);
-}
-
-void eligibility_describe_clusters(const struct core *core, int i, char *text)
-{
-    const struct node *nd = &core->nodes[i];
-    const char *label = nd->config->label;
-    int len = put(text, 0, "%s belongs to ", label ? label : "it");
-    len = put_cluster(text, len, core->guards[i].fields.cluster, nd->servers);
-    len = put(text, len, ", and this client to ");
-    len = put_cluster(text, len, core->cluster, core->servers);
-    put(text, len, "; if these are the same servers under other addresses, set the "
-        "same `cluster` everywhere");
-}
-
-/* ---- why a server has no vote ---- */
-
-/* Why waiting will not give node i a vote, and the remedy; "": waiting may help. */
-static void explain(const struct core *core, int i, char *text)
-{
-    const struct guard *g = &core->guards[i];
-    text[0] = '\0';
-    if (g->state != RL_GUARD_DISAGREES)
-        return;
-    switch ((enum objection)g->objection) {
-    case OTHER_VERSION:
-        snprintf(text, RL_TEXT_MAX, "its marker has version %d, which this library does not "
-                 "know: upgrade this client (if the marker is wrong: DEL %s on that server)",
-                 g->version, core->marker);
-        break;
-    case OTHER_CLUSTER:
-        eligibility_describe_clusters(core, i, text);
-        break;
-    case OTHER_DATABASE:
-        snprintf(text, RL_TEXT_MAX, "its marker is for database %" PRId64 ", and this client "
-                 "uses %d: somebody ran SWAPDB, or copied the data. Stop all clients, then run "
-                 "redlock init --force",
-                 g->fields.db, core->nodes[i].config->db);
-        break;
-    default:
-        snprintf(text, RL_TEXT_MAX, "another client set max_lease to %g s there, and this "
-                 "client has %g s; all need the same (to change it: redlock init --force)",
-                 (double)g->fields.max_lease_ms / 1000, (double)core->max_lease_ms / 1000);
-    }
-}
 
 /* Whether the node's quarantine cannot begin: we may not write the marker, for which EVAL
  * and TIME are needed, and no other client has begun it. */
@@ -136,21 +58,60 @@ int64_t eligibility_left_ms(const struct core *core, int64_t now_ms)
     return quorum_nth_ms(left, known, quorum_with(core->n, core->options.margin));
 }
 
+/* Why node i may not vote. its_marker: the caller knows that it does not admit the node, and
+ * wants to know why. */
+static enum rl_why objection(const struct core *core, int i, int its_marker, int64_t now_ms)
+{
+    const struct guard *g = &core->guards[i];
+    if (now_ms < g->suspect_ms)
+        return RL_WHY_CLOCK_STEPPED;
+    if (core->refusing)           /* a marker names another list, so no node may vote */
+        return RL_WHY_OTHER_CLUSTER;
+    if (!its_marker)
+        return RL_WHY_NONE;
+    if (g->state == RL_GUARD_DISAGREES)
+        return g->objection;
+    if (is_stuck(core, i))
+        return g->no_eval                   ? RL_WHY_NO_EVAL
+               : core->nodes[i].timing < 0 ? RL_WHY_NO_TIME
+                                            : RL_WHY_MARKER_REFUSED;
+    if (quarantine_left_ms(core, g, now_ms) <= 0)
+        return RL_WHY_QUARANTINE_OVER;
+    if (g->refused && !g->begun)
+        return RL_WHY_MARKER_REFUSED;
+    int state = g->begun ? g->fields.state : core->knows ? MARKER_LOST : MARKER_NEW;
+    return state == MARKER_NEW       ? RL_WHY_NEW
+           : state == MARKER_STEPPED ? RL_WHY_CLOCK_STEPPED
+                                     : RL_WHY_MEMORY_LOST;
+}
+
 void eligibility_report(const struct core *core, int i, rl_node_info *out, int64_t now_ms)
 {
     const struct guard *g = &core->guards[i];
     out->guard = !core->marker ? RL_GUARD_OFF : is_stuck(core, i) || !g->state ? RL_GUARD_UNKNOWN
                                               : g->state;
     out->marker_code = g->refused;
-    out->twin = g->twin;
     if (out->guard == RL_GUARD_QUARANTINED)
         out->guard_left_ms = node_left_ms(core, i, now_ms);
     out->memory = g->begun ? g->fields.state : 0;
     out->observed_ms = g->fields.observed_ms;
     out->seeded = g->seeded;
     out->named = core->name[0] && !strchr(core->name, ':');
-    explain(core, i, out->why);
+    int ready = core->nodes[i].state == NODE_READY;
+    int its_marker = g->state > RL_GUARD_ADMITTED || (!g->state && g->refused && ready);
+    out->objection = g->twin && ready ? RL_WHY_TWIN
+                                      : objection(core, i, core->marker && its_marker, now_ms);
+    uint32_t foreign = core->marker ? core->refusing : bit(i);
+    out->foreign = !foreign ? -1 : foreign & bit(i) ? i : __builtin_ctz(foreign);
+    out->quarantine_ms = state_guard_ms(core);
+    out->marker_version = g->version;
+    out->marker_db = (int32_t)g->fields.db;
+    out->marker_max_lease_ms = g->fields.max_lease_ms;
     memcpy(out->cluster, g->fields.cluster, sizeof(out->cluster));
+    const char *servers = core->nodes[i].servers;
+    if (servers && cluster_is_of(out->cluster, servers))
+        strncpy(out->servers, servers, sizeof(out->servers) - 1);
+    strncpy(out->own_servers, core->servers ? core->servers : "", sizeof(out->own_servers) - 1);
     if (g->suspect_ms > now_ms)
         out->suspect_left_ms = g->suspect_ms - now_ms;
     out->step_ms = g->step_ms;
@@ -161,55 +122,11 @@ void eligibility_report(const struct core *core, int i, rl_node_info *out, int64
     out->round_trip_ms = g->clock.round_trip_ms;
 }
 
-static int64_t seconds(int64_t ms)
-{
-    return (ms + 999) / 1000;
-}
-
-/* Why a node is in quarantine. */
-static const char *reason(const struct core *core, const struct guard *g)
-{
-    int state = g->begun ? g->fields.state : core->knows ? MARKER_LOST : MARKER_NEW;
-    return state == MARKER_NEW       ? "it has no memory of locks yet"
-           : state == MARKER_STEPPED ? "its clock was stepped"
-                                     : "it lost its memory and may have forgotten locks";
-}
-
 int eligibility_check(struct core *core, int i, int suspect_only, int64_t now_ms)
 {
-    struct node *nd = &core->nodes[i];
-    const struct guard *g = &core->guards[i];
-    char text[RL_TEXT_MAX];
-    if (now_ms < g->suspect_ms) {
-        node_refuse(nd, RL_GUARDED, "its clock was stepped by %+.3f s; %" PRId64 " s left",
-                    (double)g->step_ms / 1000, seconds(g->suspect_ms - now_ms));
-        return RL_GUARDED;
-    }
-    if (core->refusing) {         /* a marker names another list, so no node may vote */
-        eligibility_describe_clusters(core, __builtin_ctz(core->refusing), text);
-        node_refuse(nd, RL_CONFIG, "%s", text);
-        return RL_CONFIG;
-    }
-    if (suspect_only)
-        return RL_OK;
-    explain(core, i, text);
-    if (text[0]) {
-        node_refuse(nd, RL_CONFIG, "%s", text);
-        return RL_CONFIG;
-    }
-    if (is_stuck(core, i)) {
-        node_refuse(nd, g->refused, "%s is missing or forbidden, so this server cannot vote",
-                    g->no_eval       ? "EVAL"
-                    : nd->timing < 0 ? "TIME"
-                                     : "the right to write its marker");
-        return g->refused;
-    }
-    int64_t left_ms = quarantine_left_ms(core, g, now_ms);
-    if (left_ms > 0)
-        node_refuse(nd, RL_GUARDED, "%s; it votes in %" PRId64 " s", reason(core, g),
-                    seconds(left_ms));
-    else
-        node_refuse(nd, RL_GUARDED, "its quarantine has ended; it may vote when a majority "
-                    "of the servers is connected and has the same max_lease");
-    return RL_GUARDED;
+    enum rl_why why = objection(core, i, !suspect_only, now_ms);
+    int code = why >= RL_WHY_OTHER_VERSION                           ? RL_CONFIG
+               : why >= RL_WHY_MARKER_REFUSED && is_stuck(core, i) ? core->guards[i].refused
+                                                                     : RL_GUARDED;
+    return why ? node_object(&core->nodes[i], code, why) : RL_OK;
 }

@@ -4,11 +4,7 @@
 
 #include "core/base/state.h"
 
-/* Names the cluster of node i's marker, our own, and what may be wrong. text: RL_TEXT_MAX
- * bytes. */
-void eligibility_describe_clusters(const struct core *core, int i, char *text);
-
-/* Why a yes of node i would not count, as an rl_code with the node's text; or RL_OK.
+/* Why a yes of node i would not count, as an rl_code, with nd->why; or RL_OK.
  * suspect_only: only what holds whatever its own marker says. Otherwise the caller knows
  * that the marker does not admit node i, and a code is always returned. */
 int eligibility_check(struct core *core, int i, int suspect_only, int64_t now_ms);

@@ -15,8 +15,7 @@ enum {
     TICK_MS = 1000,               /* between two looks at the nodes, with leases held */
     PROGRESS_MS = 2000,           /* between two notes on how far a quarantine is */
     CUT_MS = 2,                   /* two times are cut to whole milliseconds */
-    LIVE_MS = 2000,               /* a marker that was read since is the present one */
-    NEW_MS = 5000                 /* of a quarantine, before rl_teach() may end it */
+    LIVE_MS = 2000                /* a marker that was read since is the present one */
 };
 
 void guard_init(struct core *core, const char *key, const char *script, int64_t max_lease_ms,
@@ -42,10 +41,10 @@ static void become(struct core *core, int i, enum rl_guard state)
     g->state = (int)state;
 }
 
-static void disagree(struct core *core, int i, enum objection objection)
+static void disagree(struct core *core, int i, enum rl_why objection)
 {
     core->guards[i].objection = objection;
-    if (objection == OTHER_CLUSTER)
+    if (objection == RL_WHY_OTHER_CLUSTER)
         core->refusing |= bit(i);
     become(core, i, RL_GUARD_DISAGREES);
 }
@@ -88,20 +87,20 @@ static void judge(struct core *core, int i)
     const struct marker *m = &g->fields;
     int64_t ours_ms = core->max_lease_ms;
     int alive = of_this_life(core, i), pending = m->state != MARKER_ADMITTED;
-    g->objection = NO_OBJECTION;
+    g->objection = RL_WHY_NONE;
     g->begun = 0;
     core->refusing &= ~bit(i);
     if (g->kind == MARKER_UNKNOWN) {
-        disagree(core, i, OTHER_VERSION);
+        disagree(core, i, RL_WHY_OTHER_VERSION);
     } else if (g->kind != MARKER_READ) {
         become(core, i, RL_GUARD_QUARANTINED);
     } else if (m->db != core->nodes[i].config->db) {
-        disagree(core, i, OTHER_DATABASE);
+        disagree(core, i, RL_WHY_OTHER_DATABASE);
     } else if (!of_this_cluster(core, i)) {
-        disagree(core, i, OTHER_CLUSTER);
+        disagree(core, i, RL_WHY_OTHER_CLUSTER);
     } else if (m->max_lease_ms > ours_ms ||
                (m->max_lease_ms < ours_ms && alive && !pending)) {
-        disagree(core, i, OTHER_MAX_LEASE);
+        disagree(core, i, RL_WHY_OTHER_MAX_LEASE);
     } else if (g->forgot) {
         become(core, i, RL_GUARD_UNKNOWN);
     } else if (!alive || m->max_lease_ms != ours_ms) {
@@ -257,7 +256,7 @@ static int list_is_old(const struct core *core, int i)
 {
     const struct guard *g = &core->guards[i];
     const struct node *nd = &core->nodes[i];
-    return g->objection == OTHER_CLUSTER && cluster_is_hash(g->fields.cluster) &&
+    return g->objection == RL_WHY_OTHER_CLUSTER && cluster_is_hash(g->fields.cluster) &&
            nd->listed_ms <= g->text_ms &&
            !(nd->servers && cluster_is_of(g->fields.cluster, nd->servers));
 }
@@ -290,10 +289,10 @@ void guard_leave(struct core *core, int64_t now_ms)
 uint32_t guard_admissible(const struct core *core, int force, int64_t seen_ms)
 {
     uint32_t nodes = 0;
-    int64_t least_ms = state_guard_ms(core) < NEW_MS ? state_guard_ms(core) : NEW_MS;
+    int64_t least_ms = state_guard_ms(core) < RL_NEW_MS ? state_guard_ms(core) : RL_NEW_MS;
     for (int i = 0; i < core->n && core->marker; i++) {
         const struct guard *g = &core->guards[i];
-        if (core->nodes[i].state != NODE_READY || g->objection == OTHER_VERSION)
+        if (core->nodes[i].state != NODE_READY || g->objection == RL_WHY_OTHER_VERSION)
             continue;
         /* A younger one may be of a server that has forgotten later grants. */
         int new = g->begun && g->fields.state == MARKER_NEW &&
@@ -357,58 +356,31 @@ static void note_voter(struct core *core, int i)
     }
 }
 
-/* 1; or 0, with the node's text: it is a replica. */
-static int is_master(struct node *nd)
-{
-    const struct info *info = &nd->info;
-    if (info->server.role != RL_ROLE_REPLICA)
-        return 1;
-    if (info->master_host[0])
-        node_refuse(nd, RL_READONLY, "a replica of %s:%d; only masters can vote",
-                    info->master_host, info->master_port);
-    else
-        node_refuse(nd, RL_READONLY, "a replica; only masters can vote");
-    return 0;
-}
-
-/* 1; or 0, with the node's text: the node, or our use of it, is misconfigured. What the
+/* 1; or 0, with the node's reason: the node, or our use of it, is misconfigured. What the
  * server is comes first: in cluster mode the other remedies would not help. */
 static int is_fit(struct core *core, int i)
 {
     struct node *nd = &core->nodes[i];
     const struct guard *g = &core->guards[i];
-    if (nd->info.sentinel) {
-        node_refuse(nd, RL_CONFIG, "a Sentinel: name the masters that it watches");
-    } else if (nd->info.cluster) {
-        node_refuse(nd, RL_CONFIG, "it runs in cluster mode, in which keys move between "
-                    "servers; use independent servers (cluster-enabled no)");
-    } else if (!core->marker && g->kind == MARKER_READ && !of_this_cluster(core, i)) {
-        char text[RL_TEXT_MAX];
-        eligibility_describe_clusters(core, i, text);
-        node_refuse(nd, RL_CONFIG, "%s", text);
-    } else if (!core->marker && g->marker[0]) {
-        node_refuse(nd, RL_CONFIG, "other clients use it with the restart guard, and this one "
-                    "without: after a restart a lock could have two holders. Turn the guard on "
-                    "in all clients");
-    } else {
-        return 1;
-    }
-    return 0;
+    int replica = nd->info.server.role == RL_ROLE_REPLICA;
+    int other = g->kind == MARKER_READ && !of_this_cluster(core, i);
+    enum rl_why why = replica                          ? RL_WHY_REPLICA
+                      : nd->info.sentinel              ? RL_WHY_SENTINEL
+                      : nd->info.cluster               ? RL_WHY_CLUSTER_MODE
+                      : core->marker || !g->marker[0] ? RL_WHY_NONE
+                      : other                          ? RL_WHY_OTHER_CLUSTER
+                                                       : RL_WHY_GUARD_OFF;
+    return !why || !node_object(nd, replica ? RL_READONLY : RL_CONFIG, why);
 }
 
 int guard_up(struct core *core, int i, int64_t now_ms)
 {
     struct node *nd = &core->nodes[i];
     struct guard *g = &core->guards[i];
-    if (!is_master(nd) || !is_fit(core, i))
+    if (!is_fit(core, i))
         return 0;
-    int twin = guard_twin(core, i);
-    if (twin >= 0) {
-        const char *label = core->nodes[twin].config->label;
-        node_refuse(nd, RL_CONFIG, "the same server under two addresses: it is %s as well",
-                    label ? label : "another node");
-        return 0;
-    }
+    if (guard_twin(core, i) >= 0)
+        return !node_object(nd, RL_CONFIG, RL_WHY_TWIN);
     g->asked = g->twin = g->forgot = 0;
     /* A server gives no marker while it loads its data. The marker that comes back with
      * the data is of its former life, and does not count. */
@@ -433,7 +405,7 @@ int guard_answered(struct core *core, int i, const struct request *request, int6
         g->forgot = 0;
         if (core->marker && g->kind)
             judge(core, i);
-        return is_master(nd);
+        return nd->info.server.role != RL_ROLE_REPLICA || is_fit(core, i);
     }
     int first = !g->kind;
     g->asked = 0;
@@ -587,7 +559,5 @@ int guard_nameless(struct core *core, int i, int64_t now_ms)
         state_write(core, i);
     if (nd->info.replid[0])
         return 0;
-    node_refuse(nd, RL_NOPERM, "it does not show its master_replid, so after a restart "
-                "it might issue a token twice: allow INFO to this user");
-    return 1;
+    return node_object(nd, RL_NOPERM, RL_WHY_LIFE_UNKNOWN);
 }

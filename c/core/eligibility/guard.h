@@ -35,7 +35,7 @@ void guard_init(struct core *core, const char *key, const char *script, int64_t 
 /* Another node that is ready and the same server as node i, by run_id; -1: none. */
 int guard_twin(const struct core *core, int i);
 
-/* Call after node i's handshake. 1: usable; 0: the node's code and text say why not. */
+/* Call after node i's handshake. 1: usable; 0: the node's code and reason say why not. */
 int guard_up(struct core *core, int i, int64_t now_ms);
 
 /* Handles node i's answer to INFO or about its marker. 1: usable; 0: as guard_up(). */
@@ -74,7 +74,7 @@ int guard_shows(struct core *core, int i, const struct reply *reply, struct repl
 /* True: what such an answer of node i says counts. Call after guard_shows() was true. */
 int guard_counts(const struct core *core, int i);
 
-/* True, with the node's text: node i does not tell its server's life, so tokens could be
+/* RL_OK; or a code, with its reason: node i does not tell its server's life, so tokens could be
  * counted twice. Without the guard, which asks for the life, this does: counters are of
  * one life. */
 int guard_nameless(struct core *core, int i, int64_t now_ms);

@@ -78,13 +78,11 @@ rl_round *acquire_begin(struct core *core, const rl_primitive *primitive,
 static int acquire_put(struct rl_round *round, int i, int64_t now_ms)
 {
     struct core *core = round->core;
-    int objection = eligibility_check(core, i, 1, now_ms);
-    if (objection)
-        return objection;
     int knows_run = round->lease->primitive.knows_run;
-    if (knows_run && guard_nameless(core, i, now_ms))
-        return RL_NOPERM;
-    return round_call(round, i, guard_arg(core, i, knows_run, 1), now_ms);
+    int objection = eligibility_check(core, i, 1, now_ms);
+    if (!objection && knows_run)
+        objection = guard_nameless(core, i, now_ms);
+    return objection ? objection : round_call(round, i, guard_arg(core, i, knows_run, 1), now_ms);
 }
 
 /* ---- a node answers ---- */
@@ -276,7 +274,7 @@ static int forgo_silent(struct rl_round *round, int64_t now_ms)
         int state = round->slot[i].state;
         if ((state == SLOT_WAITING && nd->failures) ||
             (state == SLOT_SENT && health_pauses(nd, now_ms))) {
-            round_miss(round, i, nd->code ? nd->code : RL_TIMEOUT, now_ms);
+            round_miss(round, i, state == SLOT_WAITING && nd->code ? nd->code : RL_TIMEOUT, now_ms);
             return 1;
         }
     }

@@ -30,20 +30,18 @@ void answer_alone(struct rl_round *round, int i, int64_t now_ms)
         round_send(round, i, now_ms);
 }
 
-/* Puts into the node's text why its reply was no vote. */
+/* Notes on the node why its reply was no vote. */
 static void explain(struct rl_round *round, int i, int code, const struct reply *reply)
 {
     struct node *nd = &round->core->nodes[i];
-    int counts = round->lease && lease_fenced(round->lease) && reply->nums;
-    const char *text = code == RL_CONFIG     ? "the same server under two addresses"
-                       : code == RL_UNSEEDED ? "it does not know which tokens it has issued"
-                       : code == RL_PROTOCOL
-                           ? counts ? "a script's reply has a vote or a counter that cannot be"
-                                    : "a script's reply has no vote"
-                       : code == RL_TIMEOUT  ? "it may be a server that has voted already"
-                       : code == RL_NOT_A_LOCK ? reply->text + sizeof("NOTALOCK")
-                                             : reply->text;
-    snprintf(nd->text, sizeof(nd->text), "%.*s", RL_TEXT_MAX - 1, text);
+    int skip = code == RL_NOT_A_LOCK ? sizeof("NOTALOCK") : 0;
+    if (reply->type == REPLY_ERROR)
+        node_refuse(nd, code, "%s", reply->text + skip);
+    else
+        node_object(nd, code, code == RL_CONFIG     ? RL_WHY_TWIN
+                              : code == RL_UNSEEDED ? RL_WHY_TOKENS_FORGOTTEN
+                              : code == RL_PROTOCOL ? RL_WHY_BAD_REPLY
+                                                    : RL_WHY_NONE);
 }
 
 /* The script found another marker and did nothing. Returns why not, as a code; RL_OK: the

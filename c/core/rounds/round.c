@@ -370,10 +370,12 @@ void round_end(struct rl_round *round, int outcome)
 void round_miss(struct rl_round *round, int i, int code, int64_t now_ms)
 {
     struct slot *slot = &round->slot[i];
+    const struct node *node = &round->core->nodes[i];
     if (round->outcome || !slot_pending(slot))
         return;
     round_count(round, i, SLOT_MISSING, &round->tally.missing);
     slot->code = (uint8_t)code;
+    slot->why = (uint8_t)(node->code == code ? node->why : RL_WHY_NONE);
     if (code == RL_TIMEOUT)
         round->core->nodes[i].stats.timeouts++;
     round_decide(round, now_ms);

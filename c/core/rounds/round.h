@@ -28,6 +28,7 @@ struct slot {
     int32_t vote;
     uint8_t state;
     uint8_t code;
+    uint8_t why;             /* rl_why, with the code: the node's may be of a later answer */
     uint8_t resends;         /* the connection broke with the request on its way */
     uint8_t again;           /* the value was there when the node was asked again */
     uint8_t admitted;        /* asked again, as its reply named the marker of an admission */

@@ -132,7 +132,7 @@ function _M.error(err)
     local rows, remedies, seen = {}, {}, {}
     for i, row in ipairs(err.nodes) do
         rows[i] = { row.node, row.code, row.message }
-        local remedy = node_codes.remedy(row.code, row.message)
+        local remedy = not row.why and node_codes.remedy(row.code, row.message)
         if remedy and not seen[remedy] then
             seen[remedy] = true
             remedies[#remedies + 1] = "  " .. remedy .. "."

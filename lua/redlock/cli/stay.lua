@@ -39,9 +39,7 @@ local function awaited(rows)
         if row.verdict == "error" and not may_come(row) then
             return nil
         elseif row.verdict == "error" then
-            local why = row.guard_left and row.guard
-                or row.suspect_left > 0 and "its clock was stepped" or row.code
-            list[#list + 1] = row.node .. " (" .. why .. ")"
+            list[#list + 1] = row.node .. " (" .. (row.why or row.code) .. ")"
         end
     end
     return #list > 0 and table.concat(list, ", ") or nil

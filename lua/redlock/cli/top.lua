@@ -151,10 +151,9 @@ end
 local function state_of(row)
     if not row.ready then
         return row.code
-    elseif row.suspect_left > 0 then
-        return ("clock stepped, no votes for %.0f s"):format(row.suspect_left)
-    elseif row.guard_left then
-        return ("%s, no votes for %.0f s"):format(row.guard, row.guard_left)
+    elseif row.guard_left or row.suspect_left > 0 then
+        return ("%s, no votes for %.0f s"):format(row.why,
+            math.max(row.guard_left or 0, row.suspect_left))
     end
     return row.verdict == "error" and "no vote: " .. row.guard or row.guard
 end

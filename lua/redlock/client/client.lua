@@ -50,7 +50,6 @@ local _M = {}
 
 local Client, methods = {}, {}
 
-local LINGER = 0.05          -- seconds; LINGER_MS of the core, which continues with it
 local IMPORT = { owner = true, primitive = true }
 local INIT = { force = true }
 local NODE_COUNTERS = { "requests", "replies", "errors", "timeouts", "connects", "disconnects",
@@ -396,8 +395,9 @@ function methods:close()
         ended:lose(hold, "closed")
     end
     local waited, why = true, nil
-    if self.host.can_wait() then
-        waited, why = pcall(rounds.await_all, self, pending, LINGER)
+    if list[1] and self.host.can_wait() then
+        waited, why = pcall(rounds.await_all, self, pending,
+            tonumber(rounds.load().RL_LINGER_MS) / 1000)
     end
     for i = 1, #pending do
         rounds.free(pending[i])

@@ -8,9 +8,11 @@
 -- for each change of a server.
 
 local health = require "redlock.servers.health"
+local answers = require "redlock.runtime.answers"
 local changes = require "redlock.runtime.changes"
 local errors = require "redlock.runtime.errors"
 local no_wait = require "redlock.runtime.no_wait"
+local reasons = require "redlock.runtime.reasons"
 local rounds = require "redlock.runtime.rounds"
 
 local ipairs, setmetatable, type = ipairs, setmetatable, type
@@ -39,24 +41,19 @@ end
 
 -- ---- for the log -----------------------------------------------------------------
 
+local function no_vote(e)
+    return format("%s has no vote: %s (%s)", e.node, e.code or "guarded", e.message)
+end
+
+local function about(e) return (e.node or "all servers") .. ": " .. e.message end
 local LINES = {
     node_up = function(e) return e.node .. " is there again" end,
     node_admitted = function(e) return e.node .. " votes again" end,
     node_down = function(e)
         return format("%s is down: %s (%s)", e.node, e.code, e.message)
     end,
-    node_refused = function(e)
-        return format("%s gets no vote: %s (%s)", e.node, e.code, e.message)
-    end,
-    node_guarded = function(e)
-        return format("%s gives no votes%s: see redlock check", e.node,
-            e.left and format(" for %.0f s", e.left) or "")
-    end,
-    node_suspect = function(e)
-        return format("%s gives no votes for %.0f s: its clock was stepped by %+.3f s; let NTP "
-            .. "slew it", e.node, e.left, e.step)
-    end,
-    warning = function(e) return (e.node or "all servers") .. ": " .. e.message end,
+    node_refused = no_vote, node_guarded = no_vote, node_suspect = about,
+    warning = about,
     password_failed = function(e) return "the old password stays: " .. e.message end,
 }
 
@@ -123,25 +120,23 @@ end
 -- Kinds of findings that have events of their own, and cause no warning.
 local TOLD = { guarded = true, clock_step = true, disagrees = true, twin = true }
 
--- Faults of the set-up: findings about connected nodes, and codes of nodes that are not connected.
-local REFUSALS = { disagrees = "config", twin = "config" }
-local SET_UP = { config = true, readonly = true, noperm = true, auth = true, unsupported = true }
+-- Faults of the set-up: codes of nodes that are not connected, and kinds of findings about others.
+local SET_UP = { config = true, readonly = true, noperm = true, auth = true, unsupported = true,
+    disagrees = true, twin = true }
 
 -- @return why the set-up keeps a node from voting: the kind of fault, a code and a text; or nil
 local function refusal(row)
+    local first = row.findings[1]
     if not row.ready and SET_UP[row.lost] then
         return row.lost, row.lost, row.message
-    end
-    for _, found in ipairs(row.ready and row.findings or {}) do
-        if REFUSALS[found.kind] then
-            return found.kind, REFUSALS[found.kind], found.message
-        end
+    elseif row.ready and first and SET_UP[first.kind] then
+        return first.kind, "config", first.message
     end
 end
 
 local UNTOLD = { guarded = true, disagrees = true }
 
-local function look_at_node(self, row, was)
+local function look_at_node(self, i, row, was)
     local node = row.node
     local refused, code, message = refusal(row)
     row.refused = refused
@@ -158,13 +153,16 @@ local function look_at_node(self, row, was)
     -- Its memory may be read before the rest of a handshake is.
     row.guard = row.ready and row.guard or was.guard
     if row.guard ~= was.guard and row.guard == "guarded" then
-        self:emit { type = "node_guarded", node = node, left = row.guard_left }
+        self:emit { type = "node_guarded", node = node, left = row.guard_left,
+            message = row.objection }
     elseif UNTOLD[was.guard] and not UNTOLD[row.guard] then
         self:emit { type = "node_admitted", node = node }
     end
     if row.steps ~= (was.steps or 0) then
         self:emit { type = "node_suspect", node = node, step = row.step,
-            left = max(row.suspect_left, row.guard_left or 0) }
+            left = max(row.suspect_left, row.guard_left or 0),
+            message = reasons.text(self.client, i, answers.node_info(self.client, i),
+                rounds.load().RL_WHY_CLOCK_STEPPED) }
     end
     if row.seeded ~= (was.seeded or 0) then
         self:emit { type = "fence_seeded", node = node, floor = row.seeded }
@@ -179,7 +177,7 @@ end
 local function look_at_nodes(self)
     local rows, files_read = health.rows(self.client), true
     for i, row in ipairs(rows) do
-        look_at_node(self, row, self.seen[i] or {})
+        look_at_node(self, i, row, self.seen[i] or {})
         files_read = files_read and row.ready
     end
     self.seen = rows

@@ -4,6 +4,7 @@
 local ffi = require "ffi"
 local errors = require "redlock.runtime.errors"
 local ffi_core = require "redlock.runtime.ffi"
+local reasons = require "redlock.runtime.reasons"
 
 local ipairs, tonumber = ipairs, tonumber
 local ffi_new, ffi_string, format = ffi.new, ffi.string, string.format
@@ -89,12 +90,7 @@ function _M.node_info(client, i)
     return info_out
 end
 
--- The core's text on why a node gives no votes; nil: none.
-local function text_of(info)
-    return info.text[0] ~= 0 and ffi_string(info.text) or nil
-end
-
--- The code and message for a node whose answer the decision did not need.
+-- The code, message and reason of a node whose answer the decision did not need.
 local function without(client, i)
     local info = _M.node_info(client, i)
     if info.stats.ready ~= 0 then
@@ -103,8 +99,7 @@ local function without(client, i)
     elseif info.lost == 0 then
         return "pending", "not connected"
     end
-    local code = _M.code_name(info.lost)
-    return code, text_of(info) or code
+    return _M.code_name(info.lost), reasons.text(client, i, info)
 end
 
 -- Messages for connected nodes.
@@ -113,7 +108,7 @@ local CONNECTED = {
     overload = "connected, but too far behind with its answers",
 }
 
--- A node's answer, or why it gave none: { node, code, message, vote }.
+-- A node's answer, or why it gave none: { node, code, message, why, vote }.
 local function read_node(client, round, i)
     load().rl_round_node(round, i - 1, node_out)
     local row = { node = client.options.nodes[i].label }
@@ -126,12 +121,13 @@ local function read_node(client, round, i)
                 and "somebody else's" or "no"
         end
     elseif node_out.code == 0 then
-        row.code, row.message = without(client, i)
+        row.code, row.message, row.why = without(client, i)
     else
         local info = _M.node_info(client, i)
         row.code = _M.code_name(node_out.code)
         -- The text of a connected node is about an earlier answer.
-        row.message = info.stats.ready ~= 0 and CONNECTED[row.code] or text_of(info) or row.code
+        row.message, row.why = reasons.text(client, i, info, node_out.why)
+        row.message = info.stats.ready ~= 0 and CONNECTED[row.code] or row.message
     end
     return row
 end

@@ -27,8 +27,7 @@ _M.list = {
             .. "(fewer for run --plain)" },
     { "readonly", "it accepts no writes: a replica, too few replicas, or it cannot save", up = true,
         remedy = { { "NOREPLICAS", "Start its replicas, or lower min-replicas-to-write" },
-            { "MISCONF", "The server cannot save: look at its log, and free its disk" },
-            { "replica", "Name masters, not replicas" } } },
+            { "MISCONF", "The server cannot save: look at its log, and free its disk" } } },
     { "loading", "busy: it loads its data, or a long script runs", up = true,
         remedy = "Wait until the server has loaded its data, or the script has ended" },
     { "oom", "`maxmemory` is reached",
@@ -36,17 +35,14 @@ _M.list = {
     { "script", "the script, or another command, failed" },
     { "protocol", "it did not answer like Redis",
         remedy = "Check that a Redis server listens on that port" },
-    { "guarded", "no vote for a while: it is new, may have forgotten locks, or its clock was "
-        .. "stepped",
-        remedy = "Wait: the server votes again after its quarantine; redlock check says more" },
+    { "guarded", "no vote for a while: it is in quarantine, or its clock was set" },
     { "unseeded", "it does not know which fencing tokens were issued",
         remedy = "The server learns from the others which tokens were issued: start those that are "
             .. "down. If the command does not use REDLOCK_TOKEN, --plain works now" },
     { "not_a_lock", "the key holds something else, of a program that uses the same name" },
     { "config", "one server under two addresses, a replica, another `max_lease`", up = true,
-        remedy = { { "two addresses", "Name each server once" },
-            { "DB index", "The server has fewer databases: use a smaller number in its address, or "
-                .. "raise `databases` in its redis.conf" } } },
+        remedy = { { "DB index", "The server has fewer databases: use a smaller number in its "
+                .. "address, or raise `databases` in its redis.conf" } } },
     { "unsupported", "it cannot do what was asked" },
     { "overload", "too many requests on its connection are unanswered" },
     { "nomem", "this process has no memory left for it" },

@@ -6,16 +6,18 @@ local encoding = require "redlock.text.encoding"
 local errors = require "redlock.runtime.errors"
 local node_codes = require "redlock.runtime.node_codes"
 local quorum = require("redlock.runtime.limits").quorum
+local reasons = require "redlock.runtime.reasons"
 local rounds = require "redlock.runtime.rounds"
 
 local ipairs, setmetatable, tonumber = ipairs, setmetatable, tonumber
 local char, format = string.char, string.format
 local concat, insert = table.concat, table.insert
-local max, abs, ceil = math.max, math.abs, math.ceil
+local abs, ceil = math.abs, math.ceil
 local ffi_string, duration = ffi.string, encoding.duration
 
 local _M = {}
 
+local ADMITTED = { admitted = true, unverified = true }
 local ROLES, GUARDS           -- words for RL_ROLE_* and rl_guard
 
 local function name_states(C)
@@ -41,13 +43,12 @@ local function read(client, i, info, since)
     local row = { node = client.options.nodes[i].label, ready = info.stats.ready ~= 0 }
     row.code = ffi_string(C.rl_code_name(info.stats.code))
     if not row.ready then
-        row.message = ffi_string(info.text)
+        row.message, row.why = reasons.text(client, i, info)
     elseif since and tonumber(info.heard_ms) / 1000 < since then
         row.ready, row.code, row.message = false, "timeout", "connected, but no answer in time"
     end
     row.reachable = row.ready or node_codes[row.code] ~= nil and node_codes[row.code].up == true
     row.lost = info.lost ~= 0 and ffi_string(C.rl_code_name(info.lost)) or nil
-    row.twin = info.twin ~= 0
     row.guard = GUARDS[tonumber(info.guard)]
     row.steps = info.steps
     row.step = tonumber(info.step_ms) / 1000
@@ -55,6 +56,7 @@ local function read(client, i, info, since)
     if row.guard == "guarded" and info.guard_left_ms >= 0 then       -- negative: it is down
         row.guard_left = tonumber(info.guard_left_ms) / 1000
     end
+    row.quarantine = tonumber(info.quarantine_ms) / 1000
     row.memory = info.memory ~= 0 and char(info.memory) or nil
     row.observed, row.seeded = tonumber(info.observed_ms) / 1000, tonumber(info.seeded)
     row.marker_code = info.marker_code ~= 0 and ffi_string(C.rl_code_name(info.marker_code))
@@ -64,7 +66,11 @@ local function read(client, i, info, since)
         row.guard = "unverified"
     end
     row.cluster = info.cluster[0] ~= 0 and ffi_string(info.cluster) or nil
-    row.why = info.why[0] ~= 0 and ffi_string(info.why) or nil
+    local why = info.objection ~= 0 and info.objection
+        or row.ready and row.marker_code and C.RL_WHY_MARKER_REFUSED
+    if why then
+        row.objection, row.why = reasons.text(client, i, info, why)
+    end
     local said = info.server
     if said.known ~= 0 then
         row.stale = not row.ready or nil
@@ -105,24 +111,10 @@ function _M.lacks(list, version, user)
     return list
 end
 
--- Why a server is in quarantine, by the letter in its marker.
-local REASONS = {
-    n = "it has no memory of locks yet",
-    l = "it lost its memory (restart, failover or FLUSHALL), and locks that it forgot may be held",
-    s = "its clock was stepped",
-}
-
--- How long a server in quarantine cannot vote, and what to do.
-local function quarantine(options, row)
-    local reason, left = REASONS[row.memory or "l"], row.guard_left
-    if not left then
-        return " until it is back: " .. reason
-    end
-    local whole = options.max_lease * 1.01 + 1
-    return format(" for %d s: %s (%d of %d s have passed; they count only while a client is "
-        .. "connected: redlock check --wait)", ceil(max(left, 0)), reason, max(whole - left, 0),
-        ceil(whole))
-end
+-- Objections as kinds of findings; the others are "disagrees".
+local KINDS = { new = "guarded", memory_lost = "guarded", quarantine_over = "guarded",
+    clock_stepped = "clock_step", marker_refused = "marker", no_eval = "marker", no_time = "marker",
+    twin = "twin" }
 
 -- Findings about rights that leave a server its vote, but not for all that redlock run does.
 local LACKING = { unverified = true, rights = true }
@@ -137,27 +129,11 @@ local function findings_of(client, row, user)
     if not row.ready then
         found(row.code, "error", "%s%s", row.message, row.stale
             and " (the values shown are its last ones)" or "")
-    elseif row.role == "replica" then
-        found("replica", "error", "a replica; only masters can vote")
     end
-    if row.ready and row.twin then
-        found("twin", "error", "the same server has voted under another address; name each once")
-    end
-    if row.guard == "disagrees" then
-        found("disagrees", "error", "%s", row.why)
-    elseif row.guard == "guarded" then
-        found("guarded", "error", "no votes%s", quarantine(client.options, row))
-    end
-    if row.ready and row.marker_code then
-        found("marker", row.guard == "unknown" and "error" or "warning", "its marker cannot be "
-            .. "read or set (%s); %s", row.marker_code, row.marker_code == "unsupported"
-            and "EVAL is missing there (rename-command in redis.conf)" or not row.clock_offset
-            and "allow TIME to this user" or "allow this user the keys redlock:{server}:marker "
-            .. "and redlock:{server}:floor, and GET, SET, HMGET, HSET, TIME, EVAL")
-    end
-    if row.suspect_left > 0 then
-        found("clock_step", "error", "no votes for %d s: its clock was stepped by %+.3f s; "
-            .. "let NTP slew it", ceil(row.suspect_left), row.step)
+    if row.objection then
+        local kind = KINDS[row.why] or "disagrees"
+        found(kind, kind == "marker" and ADMITTED[row.guard] and "warning" or "error", "%s",
+            row.objection)
     end
     if row.ready and row.unverified then
         found("unverified", "warning", "it does not show its run_id (INFO): it issues no "
@@ -290,14 +266,11 @@ end
 local function code_of(row)
     if not row.ready then
         return row.lost or row.code == "timeout" and "timeout" or "pending"
-    elseif row.guard == "guarded" or row.suspect_left > 0 then
-        return "guarded"
-    elseif row.guard == "disagrees" or row.twin then
-        return "config"
-    elseif row.guard == "unknown" then
-        return row.marker_code or "pending"
     end
-    return "ok"
+    local kind = row.objection and (KINDS[row.why] or "disagrees")
+    return not kind and (row.guard == "unknown" and "pending" or "ok")
+        or kind == "marker" and (ADMITTED[row.guard] and "ok" or row.marker_code)
+        or (kind == "guarded" or kind == "clock_step") and "guarded" or "config"
 end
 
 --- The rows as errors list them.
@@ -305,9 +278,9 @@ function _M.complaints(rows)
     local list = {}
     for i, row in ipairs(rows) do
         local code = code_of(row)
-        list[i] = { node = row.node, code = code,
+        list[i] = { node = row.node, code = code, why = code ~= "ok" and row.why or nil,
             message = code == "pending" and "not connected yet"
-                or row.remedy and row.remedy ~= "" and row.remedy or code }
+                or not row.ready and row.message or row.objection or code }
     end
     return list
 end

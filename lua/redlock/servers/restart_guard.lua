@@ -13,7 +13,7 @@ local rounds = require "redlock.runtime.rounds"
 local script_text = require "redlock.runtime.script_text"
 
 local ipairs, tonumber = ipairs, tonumber
-local ceil, max, min = math.ceil, math.max, math.min
+local min = math.min
 local format, gsub, match = string.format, string.gsub, string.match
 local concat, insert = table.concat, table.insert
 
@@ -22,9 +22,9 @@ local _M = {}
 --- The key of a server's marker. Keys that belong to no lock are redlock:{server}:<kind>.
 _M.KEY = "redlock:{server}:marker"
 
--- Of init, in seconds: how long servers must have been observed (NEW_MS of guard.c), how long it
--- waits for that, and the pause between two looks.
-local NEW, WITHIN, PAUSE = 5, 8, 0.2
+-- Of init, in seconds: how long it waits until servers were observed for long enough, and the pause
+-- between two looks.
+local WITHIN, PAUSE = 8, 0.2
 
 local function in_one_line(name)
     return (gsub(gsub(script_text.own(name), "%-%-[^\n]*", ""), "%s+", " "))
@@ -76,14 +76,14 @@ end
 
 -- Groups the rows: admitted; in quarantine by the letter in their marker: n, l, s, or young (not
 -- begun, or not observed for long enough); disagrees, unknown, absent.
-local function sort_out(client, rows)
+local function sort_out(rows)
     local by = { admitted = {}, n = {}, l = {}, s = {}, young = {}, disagrees = {}, unknown = {},
         absent = {} }
-    local enough = min(NEW, client.options.max_lease * 1.01 + 1)
+    local new = tonumber(rounds.load().RL_NEW_MS) / 1000
     for _, row in ipairs(rows) do
         local group = not row.ready and "absent" or row.guard == "unverified" and "admitted"
             or row.guard ~= "guarded" and row.guard or row.memory or "young"
-        if group == "n" and row.observed < enough then
+        if group == "n" and row.observed < min(new, row.quarantine) then
             group = "young"
         end
         insert(by[group], row)
@@ -95,11 +95,6 @@ local function refusal(...)
     return errors.new("config", "init: " .. format(...))
 end
 
-local function votes_in(row)
-    return row.guard_left and format("It votes in %d s by itself (redlock check --wait)",
-        ceil(max(row.guard_left, 0))) or "It votes by itself when a program is connected"
-end
-
 -- Why servers must not be admitted: an error, or nil; and whether that may pass soon.
 local function objection(by, rows, force)
     local function are(group)
@@ -109,26 +104,20 @@ local function objection(by, rows, force)
         return errors.new("no_quorum", "init", health.complaints(rows))
     elseif force then
         return nil
-    elseif #by.unknown > 0 then
-        return refusal("%s: %s", list(by.unknown),
-            by.unknown[1].remedy or "no answer about the marker")
-    elseif #by.disagrees > 0 then
-        return refusal("%s: %s", by.disagrees[1].node, by.disagrees[1].why)
+    elseif #by.unknown + #by.disagrees > 0 then
+        local row = by.unknown[1] or by.disagrees[1]
+        return refusal("%s: %s", row.node, row.objection or "no answer about the marker")
     elseif #by.absent > 0 then
         return refusal("a new cluster is all up, but %s %s not", list(by.absent), are(by.absent))
-    elseif #by.l > 0 then
-        return refusal("%s lost its memory, and a program that knew it was running: it is not "
-            .. "new. %s", by.l[1].node, votes_in(by.l[1]))
-    elseif #by.s > 0 then
-        return refusal("the clock of %s was stepped: it is not new. %s", by.s[1].node,
-            votes_in(by.s[1]))
+    elseif #by.l + #by.s > 0 then
+        local row = by.l[1] or by.s[1]
+        return refusal("%s is not new: %s", row.node, row.objection)
     elseif #by.young > 0 then
-        return refusal("%s %s not been observed for long enough: is the user allowed to write "
-            .. "redlock:{server}:marker? %s", list(by.young), #by.young == 1 and "has" or "have",
-            votes_in(by.young[1])), true
+        return refusal("%s must be observed for longer: %s", list(by.young),
+            by.young[1].objection), true
     elseif #by.admitted > 0 and #by.n > 0 then
         return refusal("%s %s admitted already, so this cluster is not new. %s: %s",
-            list(by.admitted), are(by.admitted), by.n[1].node, votes_in(by.n[1])), true
+            list(by.admitted), are(by.admitted), by.n[1].node, by.n[1].objection), true
     end
 end
 
@@ -189,7 +178,7 @@ end
 
 -- What keeps init from admitting now; see objection(). sent: it has admitted some before.
 local function judge(client, rows, force, sent)
-    local by = sort_out(client, rows)
+    local by = sort_out(rows)
     local all = #by.admitted == #rows
         or force and #by.admitted + #by.absent == #rows and #by.admitted >= quorum(#rows)
     if all and not is_unnamed(client, by.admitted) then

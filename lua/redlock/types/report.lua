@@ -21,8 +21,7 @@
 
 ---What was found: one of these, or the `redlock.NodeCode` for which a server is unavailable.
 ---@alias redlock.FindingKind
----| "replica" # it is not a master
----| "disagrees" # its marker is for another `max_lease`, database or version
+---| "disagrees" # its marker is for another `max_lease`, cluster, database or version
 ---| "twin" # the same server has voted under another address
 ---| "guarded" # no votes for a while: it is new, may have forgotten locks, or its clock was stepped
 ---| "marker" # its marker cannot be read or set
@@ -69,9 +68,10 @@
 ---@field ready boolean  it is connected, and the handshake is done
 ---@field code redlock.NodeCode  why it is not ready; "ok"
 ---@field message? string  the code as a sentence
+---@field why? string  why it does not vote: a short name, as in `redlock.NodeAnswer`
+---@field objection? string  why its marker or its clock keeps it from voting, with the remedy
 ---@field stale? boolean  it did not answer this time; the fields below are from before
 ---@field lost? redlock.NodeCode  why the last connection was lost or failed
----@field twin boolean  true: the same server has voted under another address
 ---@field verdict redlock.Verdict  "error": it does not vote
 ---@field findings redlock.Finding[]  what is wrong with it
 ---@field remedy? string  what to do: the messages of the findings
@@ -80,11 +80,11 @@
 ---@field memory? "n"|"l"|"s"  why it is "guarded": it has no memory of locks yet (n), it lost its
 ---  memory (l), its clock was stepped (s)
 ---@field observed number  "guarded": seconds of its quarantine that its clock and clients have seen
+---@field quarantine number  seconds of a whole quarantine
 ---@field seeded integer  if clocks had to decide: from where its fencing tokens go on; else 0
 ---@field marker_code? redlock.NodeCode  why its marker cannot be read or set
 ---@field unverified boolean  this user may not read its INFO
 ---@field cluster? string  the cluster in its marker: a name, or a hash of addresses
----@field why? string  "disagrees": what is wrong, and the remedy
 ---@field steps integer  how often its clock was stepped so far
 ---@field step number  seconds of the last step; positive: forward
 ---@field suspect_left number  seconds without votes after that step
@@ -244,6 +244,7 @@
 ---@class (exact) redlock.NodeGuardedEvent: redlock.NodeEvent
 ---@field type "node_guarded"
 ---@field left? number  seconds; nil: the server is also down
+---@field message string  why, and the remedy
 
 ---A server votes, or votes again.
 ---@class (exact) redlock.NodeAdmittedEvent: redlock.NodeEvent
@@ -254,6 +255,7 @@
 ---@field type "node_suspect"
 ---@field step number  seconds; positive: forward
 ---@field left number  seconds without a vote
+---@field message string  what it means, and the remedy
 
 ---Something should be changed. Each warning comes once.
 ---@class (exact) redlock.WarningEvent: redlock.AnyEvent

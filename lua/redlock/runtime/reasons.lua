@@ -1,0 +1,114 @@
+--- Why a server has no vote, in words: a sentence for each reason of the core (rl_why in
+-- c/redlock.h), with its remedy. Errors, reports, events, pages and the command say these words.
+
+local ffi = require "ffi"
+local load = require("redlock.runtime.ffi").load
+
+local find, format, gsub, sub = string.find, string.format, string.gsub, string.sub
+local ffi_string = ffi.string
+
+local _M = {}
+
+-- A cluster by its name; or by its servers, at least the first ones. name: nil, or a hash of all.
+local function cluster(name, servers)
+    if name and (#name ~= 16 or find(name, "%X")) then
+        return "cluster " .. name
+    elseif servers == "" then
+        return "another list of servers (" .. name .. ")"
+    elseif #servers > 160 then
+        servers = sub(servers, 1, 160):match "^(.*) " .. " ..."
+    end
+    return "{" .. gsub(servers, "[^ -~]", "?") .. "}"
+end
+
+-- Until when a server has no vote. info: an rl_node_info.
+local function votes(info)
+    local left_ms = math.max(tonumber(info.guard_left_ms), tonumber(info.suspect_left_ms))
+    if left_ms <= 0 then
+        return info.stats.ready == 0 and "; no votes until it is back" or ""
+    end
+    return format("; it votes in %d s of %d, counted while a client is connected: redlock check "
+        .. "--wait", math.ceil(left_ms / 1000), math.ceil(tonumber(info.quarantine_ms) / 1000))
+end
+
+local PASSING = { new = true, memory_lost = true, clock_stepped = true }    -- they end by time
+
+-- The sentences, or functions of the client, the server's info and place.
+local SENTENCES = {
+    new = "it has no memory of locks yet",
+    memory_lost = "it lost its memory (restart, failover or FLUSHALL) and may have forgotten locks",
+    clock_stepped = function(_, info)
+        local by = format(" by %+.3f s (let NTP slew it)", tonumber(info.step_ms) / 1000)
+        return "its clock was stepped" .. (info.steps > 0 and by or "")
+    end,
+    quarantine_over = "its quarantine has ended; it may vote when a majority of the servers is "
+        .. "connected and has the same max_lease",
+    marker_refused = function(_, info)
+        return format("its marker cannot be read or set (%s); allow this user the keys "
+            .. "redlock:{server}:marker and redlock:{server}:floor, and GET, SET, HMGET, HSET, "
+            .. "TIME, EVAL", ffi_string(load().rl_code_name(info.marker_code)))
+    end,
+    no_eval = "EVAL is renamed in redis.conf or forbidden, so it cannot vote; allow this user EVAL",
+    no_time = "TIME is renamed in redis.conf or forbidden, so it cannot vote; allow this user TIME",
+    other_version = function(_, info)
+        return format("its marker has version %d, which this library does not know: upgrade this "
+            .. "client (if the marker is wrong: DEL redlock:{server}:marker on that server)",
+            info.marker_version)
+    end,
+    other_database = function(client, info, place)
+        return format("its marker is for database %d, and this client uses %d: somebody ran "
+            .. "SWAPDB, or copied the data. Stop all clients, then run redlock init --force",
+            info.marker_db, client.options.nodes[place].db)
+    end,
+    other_cluster = function(client, info)
+        local theirs, ours = ffi.new "rl_node_info", client.options.cluster or nil
+        load().rl_node_get_info(client.core, info.foreign, theirs)
+        return format("%s belongs to %s, and this client to %s; if these are the same servers "
+            .. "under other addresses, set the same `cluster` everywhere",
+            client.options.nodes[info.foreign + 1].label,
+            cluster(ffi_string(theirs.cluster), ffi_string(theirs.servers)),
+            cluster(ours, ffi_string(theirs.own_servers)))
+    end,
+    other_max_lease = function(client, info)
+        return format("another client set max_lease to %g s there, and this client has %g s; all "
+            .. "need the same (to change it: redlock init --force)",
+            tonumber(info.marker_max_lease_ms) / 1000, client.options.max_lease)
+    end,
+    guard_off = "other clients use it with the restart guard, and this one without: after a "
+        .. "restart a lock could have two holders. Turn the guard on in all clients",
+    replica = function(_, info)
+        local host = ffi_string(info.server.master_host)
+        return format("a replica%s; only masters can vote: name its master instead", host ~= ""
+            and format(" of %s:%d", host, info.server.master_port) or "")
+    end,
+    sentinel = "a Sentinel: name the masters that it watches",
+    cluster_mode = "it runs in cluster mode, in which keys move between servers; use independent "
+        .. "servers (cluster-enabled no)",
+    twin = function(client, info)
+        return "the same server under two addresses" .. (info.same >= 0 and ": it is "
+            .. client.options.nodes[info.same + 1].label .. " as well" or "")
+            .. "; name each server once"
+    end,
+    life_unknown = "it does not show its master_replid, so after a restart it might issue a token "
+        .. "twice: allow INFO to this user",
+    tokens_forgotten = "it does not know which tokens it has issued",
+    bad_reply = "a script's reply has no vote, or a vote or counter that cannot be",
+}
+
+--- Why a server gave no vote.
+-- @param info  its rl_node_info
+-- @param why   an rl_why; nil: the one in info
+-- @return a sentence; and the reason's short name, or nil: it is what the server or the system says
+function _M.text(client, place, info, why)
+    why = why or info.why
+    if why == 0 then
+        local text = ffi_string(info.text)
+        return text ~= "" and text or "no answer"
+    end
+    local name = ffi_string(load().rl_why_name(why))
+    local sentence = SENTENCES[name]
+    sentence = type(sentence) == "function" and sentence(client, info, place) or sentence
+    return PASSING[name] and sentence .. votes(info) or sentence, name
+end
+
+return _M
