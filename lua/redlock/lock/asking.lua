@@ -17,7 +17,7 @@ local methods = lock.methods
 local FORCE = { foreign = true, holder = true }
 local AGAIN = 3               -- how often it looks for another holder
 
---- Runs one of the scripts of a lock's primitive on the servers: "peek", "force", or one that the
+--- Runs one of the questions of a lock's primitive on the servers: "peek", or one that the
 -- primitive lists in `asks`. args and keys are the primitive's by default.
 -- @return a list (see question.answers), or nil and an error
 function _M.ask(self, script, args, keys)
