@@ -470,6 +470,7 @@ local function assume(sim)
         and not (sim.prefix or sim.family)
     -- The guard sees what is lost with the marker, if all have the same.
     broken.notice = broken.keys or broken.memory and (not sim.guarded or broken.configuration)
+    broken.rates = broken.quarantines
     -- A quarantine is counted by a client's clock and by the server's.
     broken.quarantines = broken.quarantines and broken.clocks
     -- With too few left to ask, counters go on from the servers' clocks.

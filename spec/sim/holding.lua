@@ -81,10 +81,11 @@ _M.list = {
                 n = n + ((list[i] or 0) >= hold.until_us and 1 or 0)
             end
             -- After a step of a server's clock a hold is cut short by its own client. Nobody
-            -- notices that one server votes twice which has two addresses, does not say who it
-            -- is, and forgets its first vote.
+            -- notices that one server votes twice which has two addresses and forgets its first
+            -- vote, if there is no guard or it does not say who it is.
+            local twice = sim.twin and not sim.guarded or sim.prefix and sim.prefix.secret
             if n < sim.quorum and not (before and hold.until_us < before)
-                and not (sim.prefix and sim.prefix.secret and sim.broken.memory) then
+                and not (twice and sim.broken.memory) then
                 return format("%s holds %s until %s, by the word of %d of %d", hold.lane,
                     hold.name, ms(hold.until_us), n, sim.n)
             end

@@ -232,8 +232,8 @@ _M.list = {
 
     -- ---- the guard ----
 
-    { name = "who forgot does not vote", of = "guarded", needs = { "boottime", "quarantines" },
-        on = {
+    { name = "who forgot does not vote", of = "guarded",
+        needs = { "boottime", "keys", "quarantines" }, on = {
         script = function(sim, server, role, key, args, vote, attempt)
             local admitted = role == "mark" and vote == args[2]
                 and vote:find("^%x+ v4 a " .. server.replid:sub(1, 16))
@@ -292,6 +292,7 @@ _M.list = {
 
     -- Each client adds only the time that it has seen itself. A quarantine is as long as the
     -- max_lease in its marker, also if a client with another max_lease ends it; init() may cut it.
+    -- A failover may bring the text back that was there before the admission.
     { name = "a quarantine is no older than it says", of = "guarded",
         needs = { "boottime", "keys", "quarantines" },
         on = {
@@ -306,7 +307,7 @@ _M.list = {
             server.marked, server.began = text, began
             local ends = state == "a"
             local since = (ends or observed ~= "0") and began[inc] or not ends and sim.now()
-            began[inc] = not ends and since or nil
+            began[inc] = since or nil
             local age_ms = since and (sim.now() - since) / MS or math.huge
             if ends and any_calls(sim, "init") then
                 return nil

@@ -260,7 +260,8 @@ _M.list = {
         end,
     } },
 
-    { name = "once in a period", needs = ASSUMED, on = {
+    -- The client that ran the job counts what is left of the period.
+    { name = "once in a period", needs = { "notice", "clocks", "boottime", "rates" }, on = {
         job = function(sim, job)
             local last = sim.jobs or {}
             sim.jobs = last
