@@ -64,7 +64,8 @@ describe("10,000 cycles", function()
         end)
     end)
 
-    it("leak nothing when each attempt fails", function()
+    -- Not with lag: as many attempts follow each other.
+    it("leak nothing when each attempt fails #nolag", function()
         local cluster = support.cluster(3)
         cluster[1]:call("SET", "x", "other")
         cluster[2]:call("SET", "x", "other")

@@ -135,6 +135,9 @@ end)
 local function contend(cluster, holder, rival, stepping)
     local a, b = holder:getLock "x", rival:getLock "x"
     assert.is_true(a:tryLock(0, MAX_LEASE))
+    cluster:each(function(s)
+        support.eventually(function() return s:call("EXISTS", "x") == 1 end)
+    end)
     local double = 0
     for k = 1, 40 do
         cluster[stepping].clock:set(k % 2 == 0 and -60 or 60)
