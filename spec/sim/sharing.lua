@@ -174,7 +174,8 @@ _M.list = {
                 for _, key in ipairs(own_keys(hold)) do
                     last[key] = a
                 end
-            elseif a.from and a.from.kind == "write" and last[hold.name] ~= a.from then
+            elseif a.from and a.from.kind == "write" and last[hold.name] ~= a.from
+                and not (a.forced or a.from.forced) then
                 return hold.lane .. " reads " .. hold.name .. " behind another writer"
             end
         end,
