@@ -15,8 +15,7 @@ describe("the page on specs of programs", function()
         assert.equal(4, #snippets)
         for i = 2, 4 do
             local code = snippets[1] .. "\n" .. snippets[i]
-            setfenv(assert(loadstring(code, "=" .. PAGE)), setmetatable({ redlock = redlock },
-                { __index = _G }))()
+            assert(loadstring(code, "=" .. PAGE))()
         end
         redlock.testing.new():close()
     end)

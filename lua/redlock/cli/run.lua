@@ -94,8 +94,8 @@ STATUSES
   0 4 1 * *  redlock run invoices --once 3600 -- send-invoices
   # several commands
   redlock run migrate:app -- sh -c 'pg_dump app > old.sql && ./migrate'
-  # the database refuses late writers, and psql fails: stock.sql ends with
-  # WHERE id = 7 AND fence <= :t RETURNING id \gset
+  # the database refuses late writers, and psql fails; stock.sql ends
+  # with WHERE id = 7 AND fence <= :t RETURNING id \gset
   redlock run stock -- \
       sh -c 'psql -v ON_ERROR_STOP=1 -v t=$REDLOCK_TOKEN -f stock.sql']]
 
