@@ -141,6 +141,33 @@ describe("a read-write lock", function()
         cluster:await_free()
     end)
 
+    it("lasts as long as the longest of its readers, whatever becomes of shorter ones", function()
+        assert.is_true(reader(1):tryLock(0, 60))
+        local c = support.child(cluster, "{}", [[
+            assert(client:getReadWriteLock("x"):readLock():tryLock(5, 2))
+            print "reads"
+            io.read()
+        ]])
+        assert.equal("ready", c:read_line(30))
+        assert.equal("reads", c:read_line(30))
+        local function lasts()
+            cluster:await_idle():each(function(s)
+                assert.is_true(s:call("PTTL", "x") > 30000)
+            end)
+        end
+        c:kill "KILL"
+        lasts()
+        assert.is_true(reader(2, other):tryLock(5, 2))
+        lasts()
+        assert.is_true(reader(2, other):unlock())
+        lasts()
+        support.sleep(2.1)                           -- the lease of the one that was killed
+        assert.is_true(reader(1):stillMine())
+        support.fails("held", writer(3, other):tryLock(0, 10))
+        assert.is_true(reader(1):unlock())
+        assert.is_true(writer(3, other):tryLock(5, 10))
+    end)
+
     it("is asked for by one of the readers of a process that wait for it", function()
         assert.is_true(writer(1):tryLock(0, 50))
         local few = support.asked_by_waiters(cluster[1], other, function(i)
