@@ -114,6 +114,24 @@ local SERVER = [[
         end
         ngx.print "killed"
     } }
+    location /kill_offered { content_by_lua_block {
+        local function take(owner)
+            local l = client:getLock("x", { owner = owner })
+            assert(l:lock(60))
+            return l
+        end
+        local first = take(0)
+        local dies = ngx.thread.spawn(take, 1)
+        local lives = ngx.thread.spawn(take, 2)
+        ngx.sleep(0.02)              -- who held it for 50 ms passes nothing on
+        collectgarbage "stop"        -- which would release what is lost
+        assert(first:unlock())       -- offered to the first waiter, which dies before it runs
+        assert(ngx.thread.kill(dies))
+        local _, l = ngx.thread.wait(lives)
+        collectgarbage "restart"
+        assert(l:unlock())
+        ngx.print "served"
+    } }
     location /abort { lua_check_client_abort on; content_by_lua_block {
         local l = client:getLock "x"
         assert(ngx.on_abort(function()
@@ -235,6 +253,12 @@ describe("in nginx a request that dies", function()
             assert.equal("true", requests[i]:finish(60))
         end
         support.eventually(function() return not held() end)
+    end)
+
+    it("by ngx.thread.kill passes on what the dead had just been offered", function()
+        for _ = 1, 3 do
+            assert.equal("served", ng:get("/kill_offered", 50))
+        end
     end)
 
     it("by ngx.thread.kill leaves nothing", function()
