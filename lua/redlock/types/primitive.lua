@@ -71,8 +71,9 @@
 ---other conflict on every server: a server that has granted one refuses the other. Counting up to
 ---a limit on each server does not do that; places, with `vote` = "same", do. Everything that a
 ---script writes must end by itself after the lease (PX, PEXPIRE), except what `settle` leaves.
----Servers forget: for `max_lease` those that did are kept from voting on `acquire` and `import`,
----and from `heal` and guarded questions. Whoever reads what lasts longer must write it back.
+---Servers forget: for `max_lease` those that did are kept from `acquire`, `import` and guarded
+---questions; they run the rest, but a yes to `extend`, or an answer to a question, does not count.
+---Whoever reads what lasts longer must write it back.
 ---`release` and `force` should PUBLISH on the channel when they free the lock; without that waiters
 ---ask from time to time.
 ---```lua
