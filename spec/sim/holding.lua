@@ -132,16 +132,17 @@ _M.list = {
         end,
     } },
 
-    -- Stronger than one holder, and needs no second one to show: the keys outlive the hold.
+    -- Stronger than one holder, and needs no second one to show: the keys outlive the hold. (A
+    -- renewal may be answered while its keys are exported.)
     { name = "keys outlive the hold", needs = { "memory", "clocks", "boottime" }, on = {
-        hold = function(sim, hold)
+        hold = function(sim, hold, before)
             local n = 0
             for _, server in ipairs(sim.servers) do
                 local entry = server:look(hold.name)
                 n = n + (entry and entry.value == hold.value
                     and sim:gone_at(server, hold.name) >= hold.until_us and 1 or 0)
             end
-            if n < sim.quorum and hold.until_us > sim.now() then
+            if n < sim.quorum and hold.until_us > sim.now() and not (before and hold.releasing) then
                 return format("%s holds %s until %s, with %d keys of %d that last so long",
                     hold.lane, hold.name, ms(hold.until_us), n, sim.n)
             end
