@@ -19,7 +19,8 @@ DOCDIR  ?= $(PREFIX)/share/doc/redlock
 CC      ?= cc
 STD     ?= c11
 CFLAGS  ?= -O2 -g $(HARDEN)
-HARDEN   = -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
+HARDEN   = -fstack-protector-strong $(X86_64) -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
+X86_64  := $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),-fstack-clash-protection -fcf-protection)
 LUAJIT  ?= luajit
 BUILD   ?= build
 

@@ -162,18 +162,27 @@ static void conn_try_next(struct net *net, int i, int err, int64_t now_ms)
     lost(net, i, err == ETIMEDOUT ? RL_TIMEOUT : RL_REFUSED, "connect", c->tried, now_ms);
 }
 
+/* Whether every user may put another file in its place, as a folder above lets them. */
+static int replaceable(const char *path)
+{
+    struct stat st;
+    char up[PATH_MAX], *end;
+    snprintf(up, sizeof(up), "%s%s", *path == '/' ? "" : "./", path);
+    do {
+        end = strrchr(up, '/');
+        end[end == up] = '\0';
+        if (stat(up, &st) == 0 && st.st_mode & S_IWOTH && !(st.st_mode & S_ISVTX))
+            return 1;
+    } while (end > up && strchr(up, '/'));
+    return 0;
+}
+
 int rl_file_exposed(const char *path)
 {
-    struct stat st, folder;
-    const char *end = strrchr(path, '/');
-    char up[PATH_MAX] = ".";
-    if (end)
-        snprintf(up, sizeof(up), "%.*s", end > path ? (int)(end - path) : 1, path);
+    struct stat st;
     if (stat(path, &st))
         return 0;
-    int replaced = stat(up, &folder) == 0 && folder.st_mode & S_IWOTH &&
-                   !(folder.st_mode & S_ISVTX);
-    return (st.st_mode & S_IROTH ? 1 : 0) | (st.st_mode & S_IWOTH || replaced ? 2 : 0);
+    return (st.st_mode & S_IROTH ? 1 : 0) | (st.st_mode & S_IWOTH || replaceable(path) ? 2 : 0);
 }
 
 /* Connects, now that the address and the files are known. */

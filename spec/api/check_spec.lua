@@ -284,8 +284,8 @@ describe("client:check()", function()
 
     it("warns of files that everybody may write, or replace", function()
         local folder = support.tmpdir() .. "/open"
-        local file = folder .. "/ca.pem"
-        assert.is_true(support.sh(("mkdir '%s' && touch '%s'"):format(folder, file)))
+        local file = folder .. "/below/ca.pem"
+        assert.is_true(support.sh(("mkdir -p '%s/below' && touch '%s'"):format(folder, file)))
         local function warned(file_mode, folder_mode)
             assert.is_true(support.sh(("chmod %s '%s' && chmod %s '%s'"):format(file_mode, file,
                 folder_mode, folder)))

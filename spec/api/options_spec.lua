@@ -81,6 +81,8 @@ describe("options", function()
         local lock = redlock.new({ nodes = NODES }):getLock "x"
         assert.error_matches(function() lock:tryLock(0, 90) end,
             "90 s is over max_lease %(60 s%); raise max_lease for every client, or extend in time")
+        assert.error_matches(function() lock:tryLock(0, 60.0000001) end,
+            "60.0000001 s is over max_lease %(60 s%)")
     end)
 
     it("blame the line that is wrong", function()

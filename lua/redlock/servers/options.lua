@@ -128,7 +128,7 @@ end
 
 --- Why a lease is too long, and what to do.
 function _M.too_long(o, lease)
-    return format("%g s is over max_lease%s (%g s); raise max_lease for every client", lease,
+    return format("%.15g s is over max_lease%s (%.15g s); raise max_lease for every client", lease,
         o.lock_delay > 0 and " - lock_delay" or "", _M.longest_lease(o))
 end
 
