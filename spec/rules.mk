@@ -256,7 +256,7 @@ fencing: ## a paused holder, with and without checks of its token
 	@$(RUN_LUA) examples/fencing/sql.lua
 	@$(RUN_LUA) examples/fencing/file.lua
 
-# These, and the specs, take Debian's nginx; or OPENRESTY=prefix; or NGINX=program with
+# These, and the specs, take Debian's nginx; or OPENRESTY=prefix; or NGINX_PROGRAM=file with
 # NGINX_MODULES=folder (empty: built in).
 .PHONY: demo-nginx
 demo-nginx: ## nginx with pages that lock; PORT=8099 OPENRESTY=prefix

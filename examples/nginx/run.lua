@@ -2,7 +2,7 @@
 --
 --     luajit examples/nginx/run.lua [port]
 --
--- Debian's nginx; another one: OPENRESTY=prefix, or NGINX=program NGINX_MODULES=folder.
+-- Debian's nginx; another one: OPENRESTY=prefix, or NGINX_PROGRAM=file NGINX_MODULES=folder.
 jit.off()                      -- compiled code would not look for Ctrl-C
 
 local support = require "spec.support"

@@ -143,8 +143,9 @@ function Lock:lock(key)
         ok, err = lock:tryLock(self.timeout, self.lease)
         elapsed = max(self.client.now() - began, SHORTEST)
     end
-    if not ok then
-        return nil, TIMED_OUT[err.code] and "timeout" or tostring(err)
+    if not ok then               -- who does not wait knows only "timeout", wherever he asks
+        local timed_out = TIMED_OUT[err.code] or err.code == "phase" and self.timeout <= 0
+        return nil, timed_out and "timeout" or tostring(err)
     elseif self.held then                -- by another light thread, through this object
         lock:unlock()
         return nil, "locked"

@@ -176,6 +176,17 @@ describe("in nginx a request that dies", function()
         assert.equal("true", ng:get "/take?wait=1")
     end)
 
+    it("counts as one that has released what it held", function()
+        for _ = 1, 3 do
+            assert.equal("taken", ng:get "/leave")
+            ends()
+        end
+        support.eventually(function()
+            local acquired, released, lost = ng:get("/stats"):match "^(%d+) (%d+) %d+ %d+ (%d+)"
+            return acquired == "3" and released == "3" and lost == "0"
+        end)
+    end)
+
     it("is noticed where the servers answered before it began to wait", function()
         assert.equal("taken", ng:get "/early")
         ends()

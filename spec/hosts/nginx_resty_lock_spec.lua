@@ -223,8 +223,8 @@ describe("redlock.resty_lock", function()
         local not_bound = "dictionary not bound: call use(name, client), or install lua-resty-lock"
         local rest = theirs and "0, 0, dictionary not found" or not_bound .. ", " .. not_bound
             .. ", " .. not_bound
-        other:says("/said?phase=init_worker", "redlock: phase, " .. rest)
-        other:says("/said?phase=balancer", "redlock: phase, " .. rest)
+        other:says("/said?phase=init_worker", "timeout, " .. rest)
+        other:says("/said?phase=balancer", "timeout, " .. rest)
         other:says("/said?phase=content", "0, " .. rest)
         other:ends("QUIT", "while connecting to upstream")
     end)

@@ -14,10 +14,10 @@ local function set(name)
     return value ~= "" and value or nil
 end
 
--- Which nginx: OPENRESTY=prefix, or NGINX=program and NGINX_MODULES=folder (empty: it has them
+-- Which nginx: OPENRESTY=prefix, or NGINX_PROGRAM=file and NGINX_MODULES=folder (empty: it has them
 -- built in); Debian's by default.
 local OPENRESTY = set "OPENRESTY"
-local PROGRAM = set "NGINX" or OPENRESTY and OPENRESTY .. "/nginx/sbin/nginx" or "nginx"
+local PROGRAM = set "NGINX_PROGRAM" or OPENRESTY and OPENRESTY .. "/nginx/sbin/nginx" or "nginx"
 local MODULES = os.getenv "NGINX_MODULES" or OPENRESTY and "" or "/usr/lib/nginx/modules"
 
 --- The command for nginx with a configuration, in a folder of its own.

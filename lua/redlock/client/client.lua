@@ -219,8 +219,7 @@ end
 --- Releases all that an owner held that no longer exists. Waits for nothing.
 function methods:free_owner(owner)
     for _, hold in ipairs(self.holds:of(owner)) do
-        self.holds:remove(owner, hold.id)
-        rounds.orphan(hold.lease)
+        self.holds:orphan(hold)
         local_queue.wake_first(self.queues[hold.id])
     end
 end

@@ -437,11 +437,20 @@ local function look_for_losses(self, from, to)
     end
 end
 
+--- Releases a hold whose owner is gone.
+function Holds:orphan(hold)
+    take_out(self, hold)
+    rounds.orphan(hold.lease)
+    if not hold.lost and self.client.options.lock_delay == 0 then
+        hold.seen = self.client.now()
+        outcomes.released(self.client, hold)
+    end
+end
+
 local function release_for_gone_owners(self, hold)
     local owner = self.whose[hold.mine]
     if owner == nil then         -- collected, before the hold is
-        rounds.orphan(hold.lease)
-        take_out(self, hold)
+        self:orphan(hold)
     elseif not self.client.host.alive(owner) then
         self.client:free_owner(owner)
     end
