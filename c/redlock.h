@@ -17,7 +17,7 @@
 
 /* A program and the library that it loads must have the same number, which is part of the
  * library's file name. Raise it with every change of code between the cdef markers. */
-#define RL_ABI 27
+#define RL_ABI 28
 
 #pragma GCC visibility push(default)
 /* The Makefile makes the FFI declaration of everything up to "cdef end": plain C
@@ -123,6 +123,7 @@ typedef enum rl_why {
     RL_WHY_GUARD_OFF,        /* others use it with the restart guard, and we without */
     RL_WHY_REPLICA,          /* server.master_host, server.master_port */
     RL_WHY_SENTINEL,
+    RL_WHY_BALANCER,         /* a second connection to its address met another server */
     RL_WHY_CLUSTER_MODE,
     RL_WHY_TWIN,             /* it is another node as well: same */
     RL_WHY_LIFE_UNKNOWN,     /* it does not show its master_replid */

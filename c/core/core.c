@@ -189,6 +189,18 @@ static void core_ready(struct core *core, int i, int64_t now_ms)
     }
 }
 
+/* Connects anew to node i, whose handshake is done. Rounds that wait for it wait on. */
+static void core_connect_again(struct core *core, int i, int64_t now_ms)
+{
+    core->want_close |= link_bit(i);
+    node_leave(&core->nodes[i]);
+    state_connect(core, i, now_ms);
+    for (struct rl_round *round = core->active; round; round = round->next) {
+        if (round->slot[i].state == SLOT_WAITING)
+            round->slot[i].deadline_ms = core->nodes[i].deadline_ms;
+    }
+}
+
 /* Gives up a connection, for the reason that the node says. */
 static void core_drop(struct core *core, int i, int64_t now_ms)
 {
@@ -223,7 +235,7 @@ void core_feed(struct core *core, int i, const char *data, size_t len, int64_t n
 {
     struct node *nd = &core->nodes[i];
     struct request request;
-    if (nd->state == NODE_DOWN)
+    if (nd->state < NODE_HANDSHAKE)
         return;
     if (wire_feed(&nd->wire, data, len) < 0) {
         core_cut(core, i, RL_NOMEM, "out of memory", now_ms);
@@ -241,6 +253,9 @@ void core_feed(struct core *core, int i, const char *data, size_t len, int64_t n
             if (nd->subscriber) {
                 node_ready(nd, now_ms);
                 subscription_tell(core, i - core->n, now_ms);
+            } else if (!guard_is_alone(core, i, now_ms)) {
+                core_connect_again(core, i, now_ms);
+                return;
             } else if (guard_up(core, i, now_ms)) {
                 core_ready(core, i, now_ms);
             } else {

@@ -331,6 +331,13 @@ enum node_event node_next(struct node *nd, struct request *out, int64_t now_ms)
     }
 }
 
+void node_leave(struct node *nd)
+{
+    nd->state = NODE_DOWN;
+    nd->queue_len = 0;
+    buf_clear(&nd->out);
+}
+
 void node_ready(struct node *nd, int64_t now_ms)
 {
     assert(nd->state == NODE_HANDSHAKE);

@@ -185,6 +185,9 @@ int node_abandon(struct node *nd, struct request *out, int *written);
  * NODE_FAILED: close the connection; nd->code, nd->why and nd->text tell why. */
 enum node_event node_next(struct node *nd, struct request *out, int64_t now_ms);
 
+/* After NODE_UP: the node is DOWN, for no fault of its own; close the connection. */
+void node_leave(struct node *nd);
+
 /* After NODE_UP: the node is READY. */
 void node_ready(struct node *nd, int64_t now_ms);
 

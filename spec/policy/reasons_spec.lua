@@ -70,6 +70,10 @@ local CAUSES = {
         end
         return nil, list
     end,
+    balancer = function(cluster)
+        local two, three = cluster[2].port, cluster[3].port
+        return nil, { cluster[1].uri, support.proxy(two, three).uri, support.proxy(three, two).uri }
+    end,
     cluster_mode = function(cluster)
         local list = { cluster[1].uri }
         for i = 2, 3 do

@@ -1,7 +1,7 @@
 /*
- * proxy PORT TARGET
+ * proxy PORT TARGET...
  *
- * Forwards TCP connections from 127.0.0.1:PORT to 127.0.0.1:TARGET and does
+ * Forwards TCP connections from 127.0.0.1:PORT to 127.0.0.1:TARGET, each to the next one, and does
  * them the harm it is told to by lines on stdin, see run().  Each is answered
  * by "ok NUMBER" once it is in force.
  */
@@ -14,7 +14,7 @@
 
 #define FILLERS 2
 
-static int port, target;
+static int port, targets[8], target_count, target_next;
 static struct side door, control; /* the listening socket and stdin */
 static struct { int fd, port; } fillers[FILLERS];
 static bool refusing, blackhole;
@@ -41,7 +41,7 @@ static void accept_all(void)
         if (filler || refusing)
             close_fd(fd, true);
         else
-            conns_open(fd, target);
+            conns_open(fd, targets[target_next++ % target_count]);
     }
 }
 
@@ -174,12 +174,13 @@ int main(int argc, char **argv)
 {
     struct epoll_event events[64];
 
-    if (argc != 3) {
-        fprintf(stderr, "usage: %s PORT TARGET\n", argv[0]);
+    if (argc < 3) {
+        fprintf(stderr, "usage: %s PORT TARGET...\n", argv[0]);
         return 2;
     }
     port = atoi(argv[1]);
-    target = atoi(argv[2]);
+    for (int k = 2; k < argc && target_count < 8; k++)
+        targets[target_count++] = atoi(argv[k]);
     poller = epoll_create1(EPOLL_CLOEXEC);
     door.fd = listen_on(port, SOCK_NONBLOCK | SOCK_CLOEXEC);
     watch(&door, EPOLLIN);

@@ -155,8 +155,9 @@ function Proxy:count()
     return command(self, "count")
 end
 
-function _M.proxy(target)
-    return start(Proxy, "proxy", target)
+-- Each connection goes to the next one of the targets.
+function _M.proxy(...)
+    return start(Proxy, "proxy", ...)
 end
 
 local Late = { stop = stop }

@@ -279,8 +279,10 @@ static struct sim *bring_up(struct sim *s, int n)
     rl_round *round = sim_ask(s, "nothing");
     sim_run(s);
     REQUIRE(sim_end(round) == RL_GRANTED);
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
         REQUIRE(s->core.nodes[i].state == NODE_READY);
+        REQUIRE(s->server[i].opened-- == 2);     /* the first one met the same server */
+    }
     sim_advance(s, 2 * NODE_STABLE_MS);
     sim_clear_logs(s);
     return s;

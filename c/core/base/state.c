@@ -43,6 +43,13 @@ uint64_t state_random(struct core *core)
     return x * 0x2545F4914F6CDD1DULL;
 }
 
+void state_connect(struct core *core, int link, int64_t now_ms)
+{
+    node_connecting(&core->nodes[link], now_ms);
+    core->want_connect |= link_bit(link);
+    timer_set(&core->timers, &core->node_timers[link], health_give_up_ms(&core->nodes[link]));
+}
+
 void state_reconnect(struct core *core, int i, int64_t now_ms)
 {
     struct node *nd = &core->nodes[i];
@@ -52,9 +59,7 @@ void state_reconnect(struct core *core, int i, int64_t now_ms)
         timer_set(&core->timers, &core->node_timers[i], nd->retry_ms);
         return;
     }
-    node_connecting(nd, now_ms);
-    core->want_connect |= link_bit(i);
-    timer_set(&core->timers, &core->node_timers[i], health_give_up_ms(nd));
+    state_connect(core, i, now_ms);
 }
 
 void state_write(struct core *core, int link)

@@ -26,6 +26,9 @@ enum step {
     STEP_COUNTS                   /* it was the server's: it goes into the marker */
 };
 
+/* Whether an address is one server, as each must be: see guard_is_alone(). */
+enum alone { ALONE_UNKNOWN, ALONE_PERHAPS, ALONE_NO, ALONE_YES };
+
 /* What is known of a node's right to vote (guard.h). */
 struct guard {
     int state;                    /* rl_guard */
@@ -65,6 +68,9 @@ struct guard {
     int64_t forward_ms;           /* sum of the recent steps forward */
     struct clock clock;
     char run_id[RL_RUN_ID_MAX];   /* of the server that the clock's samples are from */
+    char met[RL_RUN_ID_MAX];      /* of the server that the first connection met ... */
+    int64_t met_ms;               /* ... at this time */
+    enum alone alone;             /* whether a second connection met the same one */
     char voter[RL_RUN_ID_MAX];    /* of the server that was allowed to vote last */
     uint32_t same_voter;          /* other nodes with the same one, a bit each */
 };
@@ -169,7 +175,10 @@ int state_majority(const struct core *core, uint32_t nodes);
 /* How long, on our clock, locks that a server forgot may still be held. */
 int64_t state_guard_ms(const struct core *core);
 
-/* Has a link connected, now or after its back-off. */
+/* Has a link, which is down, connected now; ... */
+void state_connect(struct core *core, int link, int64_t now_ms);
+
+/* ... or after its back-off. */
 void state_reconnect(struct core *core, int link, int64_t now_ms);
 
 /* The same for node i if only holds want it: at this client's next moment, of which there

@@ -15,7 +15,8 @@ enum {
     TICK_MS = 1000,               /* between two looks at the nodes, with leases held */
     PROGRESS_MS = 2000,           /* between two notes on how far a quarantine is */
     CUT_MS = 2,                   /* two times are cut to whole milliseconds */
-    LIVE_MS = 2000                /* a marker that was read since is the present one */
+    LIVE_MS = 2000,               /* a marker that was read since is the present one */
+    MET_MS = 1000                 /* by how much a server's uptime may be wrong */
 };
 
 void guard_init(struct core *core, const char *key, const char *script, int64_t max_lease_ms,
@@ -364,13 +365,31 @@ static int is_fit(struct core *core, int i)
     const struct guard *g = &core->guards[i];
     int replica = nd->info.server.role == RL_ROLE_REPLICA;
     int other = g->kind == MARKER_READ && !of_this_cluster(core, i);
+    int several = g->alone == ALONE_PERHAPS || g->alone == ALONE_NO;
     enum rl_why why = replica                          ? RL_WHY_REPLICA
+                      : several                        ? RL_WHY_BALANCER
                       : nd->info.sentinel              ? RL_WHY_SENTINEL
                       : nd->info.cluster               ? RL_WHY_CLUSTER_MODE
                       : core->marker || !g->marker[0] ? RL_WHY_NONE
                       : other                          ? RL_WHY_OTHER_CLUSTER
                                                        : RL_WHY_GUARD_OFF;
-    return !why || !node_object(nd, replica ? RL_READONLY : RL_CONFIG, why);
+    int code = replica ? RL_READONLY : g->alone == ALONE_PERHAPS ? RL_REFUSED : RL_CONFIG;
+    return !why || !node_object(nd, code, why);
+}
+
+int guard_is_alone(struct core *core, int i, int64_t now_ms)
+{
+    struct guard *g = &core->guards[i];
+    const rl_server_info *server = &core->nodes[i].info.server;
+    if (g->alone >= ALONE_NO || !server->run_id[0])
+        return 1;
+    int first = !g->met[0];
+    int started = server->uptime_s * 1000 <= now_ms - g->met_ms + MET_MS;
+    if (!first)
+        g->alone = !strcmp(g->met, server->run_id) ? ALONE_YES : started ? ALONE_PERHAPS : ALONE_NO;
+    memcpy(g->met, server->run_id, sizeof(g->met));
+    g->met_ms = now_ms;
+    return !first;
 }
 
 int guard_up(struct core *core, int i, int64_t now_ms)

@@ -35,6 +35,11 @@ void guard_init(struct core *core, const char *key, const char *script, int64_t 
 /* Another node that is ready and the same server as node i, by run_id; -1: none. */
 int guard_twin(const struct core *core, int i);
 
+/* Call after node i's handshake, before guard_up(). 0: connect to it once more first. A
+ * balancer before several servers sends that connection to another one, whose run_id differs:
+ * then the address never has a vote. One that keeps a client at one server goes unnoticed. */
+int guard_is_alone(struct core *core, int i, int64_t now_ms);
+
 /* Call after node i's handshake. 1: usable; 0: the node's code and reason say why not. */
 int guard_up(struct core *core, int i, int64_t now_ms);
 

@@ -82,6 +82,8 @@ local SENTENCES = {
             and format(" of %s:%d", host, info.server.master_port) or "")
     end,
     sentinel = "a Sentinel: name the masters that it watches",
+    balancer = "a second connection met another server: each address must be one server, not a "
+        .. "balancer before several",
     cluster_mode = "it runs in cluster mode, in which keys move between servers; use independent "
         .. "servers (cluster-enabled no)",
     twin = function(client, info)
