@@ -395,9 +395,11 @@ function _M.names(sim)
     sim.kept, sim.latches, sim.made, sim.forcing = {}, {}, 0, {}
 end
 
---- How much longer it may take until everybody is served: a rate leaves no more in a period.
+--- How much longer it may take until everybody is served: a rate leaves no more in a period, nor
+-- does a job that runs once in it.
 function _M.patience_us(sim)
-    return sim.family == TOGETHER.limiter and #sim.tasks * sim.period * SECOND or 0
+    local each = sim.family == TOGETHER.limiter or sim.family == TOGETHER.once
+    return each and #sim.tasks * sim.period * SECOND or 0
 end
 
 --- The life of a coroutine.
