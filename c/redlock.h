@@ -336,7 +336,8 @@ typedef struct rl_node_info {
     int32_t steps;           /* how often its clock was stepped */
     int32_t marker_code;     /* the last error about its marker; RL_OK: none */
     int32_t memory;          /* QUARANTINED: the letter in its marker (guard.h): 'n', 'l', or
-                                's'; 0: the quarantine has not begun */
+                                's'; 0: the quarantine has not begun. DISAGREES: 'n' if it
+                                is new to the other cluster, too */
     int32_t named;           /* 1: this client has counted a vote */
     int64_t observed_ms;     /* QUARANTINED: how much of it both clocks have seen */
     int64_t seeded;          /* the last base of its floors that we took from clocks; 0:
@@ -492,6 +493,11 @@ rl_round *rl_teach(rl_client *client, int64_t seen_ms, int32_t force, int64_t wi
 
 /* A bound that no counter of fencing tokens can have reached. */
 int64_t rl_token_limit(rl_client *client);
+
+/* What markers name a client's cluster by (its name, or the hash of its servers), that hash
+ * alone, or the list of its servers. Valid as long as the client. */
+enum { RL_CLUSTER_WORD, RL_CLUSTER_HASH, RL_CLUSTER_LIST };
+const char *rl_cluster(const rl_client *client, int what);
 
 /* Milliseconds until quarantines end on a majority; 0: a majority may vote now; -1: too
  * few nodes are connected. */

@@ -99,6 +99,12 @@ void rl_get_times(rl_client *c, int kind, rl_times *out)
     engine_unlock(c);
 }
 
+const char *rl_cluster(const rl_client *c, int what)
+{
+    const char *const texts[] = {c->core.cluster, c->core.hash, c->core.servers};
+    return texts[what];
+}
+
 int64_t rl_token_limit(rl_client *c)
 {
     if (!c)

@@ -76,12 +76,20 @@ int node_look_at_life(struct node *nd, int64_t now_ms)
     return 1;
 }
 
+/* Without the guard: somebody else may use the server with it now. */
+static int look_for_marker(struct node *nd, int64_t now_ms)
+{
+    const char *words[] = {"GET", nd->config->marker};
+    return words[1] && !node_request(nd, REQUEST_MARKER, 2, words, NULL, now_ms);
+}
+
 int node_look(struct node *nd, int64_t now_ms)
 {
     assert(nd->state == NODE_READY);
     if (now_ms - nd->looked_ms < NODE_LOOK_MS || nd->timing > 0 || nd->looking)
         return 0;
-    int asked = nd->config->guarded && !nd->info.denied && node_look_at_life(nd, now_ms);
+    int asked = nd->config->guarded ? !nd->info.denied && node_look_at_life(nd, now_ms)
+                                    : look_for_marker(nd, now_ms);
     if (asked)
         nd->looked_ms = now_ms;
     return (nd->timing == 0 && put_time(nd, now_ms) == 0) || asked;

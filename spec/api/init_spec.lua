@@ -220,3 +220,37 @@ describe("servers that were used", function()
         assert.equal(before, cluster[2]:marker())
     end)
 end)
+
+describe("a first command with a mistake in its list", function()
+    -- A client of some nodes that grants nothing, and ends.
+    local function mistaken(nodes)
+        local client = support.client(nodes, { cluster = false })
+        support.eventually(function()
+            client:check()
+            return client:stats().nodes[1].ready and client:stats().nodes[2].ready
+        end)
+        client:close()
+    end
+
+    it("does not keep init from admitting the right one", function()
+        local cluster = support.cluster(4, { new = true })
+        mistaken { cluster[1], cluster[2], cluster[4] }
+        assert.is_truthy(cluster[1]:marked())
+        local client = support.client({ cluster[1], cluster[2], cluster[3] }, { cluster = false })
+        assert.is_true(client:init())
+        assert.is_true(client:getLock("x"):tryLock(1))
+        client:close()
+    end)
+
+    it("does, while its program is connected", function()
+        local cluster = support.cluster(4, { new = true })
+        local other = support.client({ cluster[1], cluster[2], cluster[4] }, { cluster = false })
+        support.eventually(function()
+            other:check()
+            return cluster[1]:marked() and cluster[2]:marked()
+        end)
+        local client = support.client({ cluster[1], cluster[2], cluster[3] }, { cluster = false })
+        local err = support.fails("config", client:init())
+        assert.matches("may hold locks", tostring(err), 1, true)
+    end)
+end)

@@ -210,29 +210,6 @@ describe("servers without a name", function()
         names_both(support.fails("config", require("redlock").new { nodes = cluster[1].uri,
             restart_guard = false }:getLock("x"):tryLock(1)), list(1), list(1, 2, 3))
     end)
-
-    it("get a name by init while programs hold locks, and keep their memory", function()
-        local old = unnamed { cluster[1], cluster[2], cluster[3] }
-        local l = old:getFencedLock "y"
-        local _, token = assert(l:tryLock(5))
-        local incs = {}
-        for i = 1, 3 do
-            incs[i] = cluster[i]:marked().inc
-        end
-        local named = support.warm_client({ cluster[1], cluster[2], cluster[3] },
-            { cluster = "orders" })
-        assert.is_true((named:getLock("x"):tryLock(5)))       -- accepts the hash of its own list
-        assert.is_true(named:init())
-        for i = 1, 3 do
-            assert.equal("orders", cluster[i]:marked().cluster)
-            assert.equal(incs[i], cluster[i]:marked().inc)
-        end
-        assert.is_true((l:stillMine()))
-        assert.is_true((l:unlock()))
-        local _, next_token = assert(named:getFencedLock("y"):tryLock(5))
-        assert.is_true(next_token > token)
-        support.fails("config", old:getLock("z"):tryLock(1))
-    end)
 end)
 
 describe("servers with a name", function()

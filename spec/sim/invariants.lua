@@ -273,7 +273,10 @@ _M.list = {
             local state, max_ms = text:match "^%x+ v4 (%a) %S+ %d+ (%d+) "
             if not p.client.guarded then
                 -- A client that was closed since had asked before this one was shown it.
-                return server.shown[p.index] and attempt.at > (p.closed_at or -1)
+                -- It looks once a second: what it asked soon after that, it does not count.
+                local shown_at = server.shown[p.index]
+                return shown_at and attempt.at > shown_at + 5 * SECOND
+                    and attempt.at > (p.closed_at or -1)
                     and base.C.sim_given_up_us() == 0
                     and format("%s grants %s to %s, which has no guard", server.lane, key, p.lane)
             end

@@ -461,24 +461,6 @@ return {
     { name = "a quarantine admits", file = "c/core/eligibility/guard.c", guarded = true,
         from = "pending = m->state != MARKER_ADMITTED;", to = "pending = 0;" },
 
-    { name = "a quarantine keeps holds", file = "c/core/eligibility/guard.c", guarded = true,
-        from = "return !is_judge(core) || core->guards[i].state == RL_GUARD_ADMITTED;",
-        to = "return 1;", prefix = "half a majority from before a loss",
-        by = { "one holder", "a majority confirmed" } },
-
-    { name = "a batch shows no marker", file = "c/node/batch.c",
-        from = "    reply->num[b->shown] = 1;\n",
-        to = "    reply->num[b->shown] = reply->num[0] = 1;\n",
-        spec = "spec/policy/quarantine_spec.lua in a batch" },
-
-    { name = "questions show no marker", file = "c/core/rounds/query.c",
-        from = "    .shown = 1,\n", to = "",
-        spec = "spec/policy/quarantine_spec.lua closes no name" },
-
-    { name = "the marker is not shown", file = "lua/redlock/scripts/marker/show.lua",
-        guarded = true, from = "if shown == want then", to = "if true then",
-        by = { "one holder", "a majority confirmed" } },
-
     { name = "the life is not looked at by the acquire", file = "c/core/eligibility/guard.c",
         guarded = true,
         faults = { "fails over and back", "fails over and back", "fails over and back" },
@@ -756,14 +738,9 @@ return {
     { name = "a question longer than the call", file = "c/core/rounds/teach.c",
         unit = "teach.a_caller_in_a_hurry", from = "if (within_ms < WITHIN_MS)", to = "if (0)" },
 
-    { name = "the name of the cluster comes by itself", file = "c/core/rounds/teach.c",
-        unit = "cluster.it_writes_the_hash",
-        from = "admitted ? guard_admission(core, i) : marking_in_state(g, MARKER_ADMITTED)",
-        to = "guard_admission(core, i)" },
-
     { name = "clusters are not compared", file = "c/core/eligibility/guard.c", unit = "cluster.",
-        from = "return !strcmp(cluster, core->cluster) || !strcmp(cluster, core->hash);",
-        to = "return (void)cluster, 1;" },
+        from = "return !strcmp(core->guards[i].fields.cluster, core->cluster);",
+        to = "return (void)core, (void)i, 1;" },
 
     { name = "a marker of another type is none", file = "c/core/eligibility/guard.c",
         unit = "guard.a_marker_of_another_type",

@@ -96,7 +96,7 @@ function _M.new(self, i)
     server.on_unsupported = function(_, text) self:violated("crash", text) end
     server.secret = self.prefix and self.prefix.secret
     server.lost_at = -1              -- when it forgot something
-    server.shown = {}                -- to processes: whether it had a marker
+    server.shown = {}                -- to processes: since when it has shown a marker
     server.on_write, server.before_script, server.on_script = on_write, before_script, on_script
     self:log(server.lane, "up", "starts")
     return server
@@ -242,6 +242,7 @@ function _M.on_command(self)
     local server = self.servers[step.server + 1]
     if argv[2] == MARKER and not self.twin then
         server.shown[step.process] = server.db[MARKER] ~= nil
+            and (server.shown[step.process] or now()) or nil
     end
     local refused = argv[1] == "SUBSCRIBE" and not self.config.subscribes
     execute(self, server, argv, refused and 1 or #argv)      -- of one word: an error

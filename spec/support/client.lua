@@ -9,7 +9,8 @@ local _M = {}
 function _M.client(nodes, opts)
     local redlock = require "redlock"
     local is_text = type(nodes) == "string"
-    local o = { nodes = is_text and nodes or {}, cluster = redis.CLUSTER }
+    local o = { nodes = is_text and nodes or {},
+        cluster = not nodes.unnamed and redis.CLUSTER or nil }
     for i, node in ipairs(is_text and {} or nodes) do
         o.nodes[i] = type(node) == "table" and node.uri or node
     end
@@ -44,11 +45,12 @@ function _M.child(nodes, opts, code, process_opts)
     end
     return lua.run(([[
         local support = require "spec.support"
-        local client = support.warm_client(%q, %s)
+        local client = support.warm_client(%s, %s)
         local l = client:getLock "x"
         print "ready"
         %s
-    ]]):format(table.concat(uris, " "), opts or "{}", code), process_opts)
+    ]]):format(("{ unnamed = %s, %q }"):format(tostring(nodes.unnamed),
+        table.concat(uris, '", "')):gsub('\\"', '"'), opts or "{}", code), process_opts)
 end
 
 -- How many scripts a server runs in the client's fallback for 100 calls that wait. begin(i): starts

@@ -15,7 +15,7 @@ function _M.start(cluster, home, opts, ...)
     for name, value in pairs(opts) do
         spec[name] = value
     end
-    spec.env = { REDLOCK_CLUSTER = redis.CLUSTER,
+    spec.env = { REDLOCK_CLUSTER = not cluster.unnamed and redis.CLUSTER,
         REDLOCK_NODES = table.concat(cluster:uris(), " "), HOME = home,
         XDG_CONFIG_HOME = false, REDLOCK_CONFIG = false }
     for name, value in pairs(opts.env or {}) do

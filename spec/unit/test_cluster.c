@@ -230,15 +230,23 @@ SIM_TEST(the_list_is_read_again, cluster_of(NULL))
     refuses_all(s, 0, THEIRS);
 }
 
-SIM_TEST(who_has_a_name_accepts_the_hash_of_its_list, cluster_of("orders"))
+SIM_TEST(a_name_is_not_the_hash_of_its_list, cluster_of("orders"))
 {
     for (int i = 0; i < 3; i++)
         is_of_list(s, i, OURS);
-    CHECK_INT(tries(s), RL_GRANTED);
-    is_of(s, 1, "orders", OURS);
-    try(s, "k");
-    CHECK_INT(try(s, "l"), RL_GRANTED);
-    CHECK_INT(guard_of(s, 1), RL_GUARD_ADMITTED);
+    CHECK_INT(tries(s), RL_CONFIG);
+}
+
+/* No client has the word of a change, so nobody gets a vote. */
+SIM_TEST(a_change_refuses_all, cluster_of(NULL))
+{
+    char word[RL_CLUSTER_MAX], hash[CLUSTER_HASH + 1];
+    cluster_hash(THEIRS, hash);
+    snprintf(word, sizeof(word), "%s%s", CLUSTER_CHANGE, hash);
+    is_of(s, 0, word, THEIRS);
+    CHECK_INT(tries(s), RL_CONFIG);
+    CHECK_INT(s->core.nodes[0].why, RL_WHY_OTHER_CLUSTER);
+    CHECK_STR(info_of(s, 0).servers, THEIRS);
 }
 
 static void has_word(const struct sim *s, int i, const char *word)
@@ -247,46 +255,13 @@ static void has_word(const struct sim *s, int i, const char *word)
     CHECK_STR(m.cluster, word);
 }
 
-/* Others may have no name yet. */
-SIM_TEST(it_writes_the_hash_where_others_do, cluster_of("orders"))
-{
-    char hash[CLUSTER_HASH + 1];
-    cluster_hash(OURS, hash);
-    is_of_list(s, 0, OURS);
-    is_of_list(s, 1, OURS);
-    s->server[2].marker[0] = '\0';
-    tries(s);
-    sim_advance(s, GUARD_MS + CUT_MS);
-    code_of(s, 2);
-    sim_advance(s, 1);
-    CHECK_INT(code_of(s, 2), RL_OK);
-    has_word(s, 2, hash);
-    CHECK_STR(s->server[2].servers, OURS);
-}
-
-SIM_TEST(else_the_name, cluster_of("orders"))
+SIM_TEST(it_writes_the_name, cluster_of("orders"))
 {
     for (int i = 0; i < 3; i++)
         s->server[i].marker[0] = '\0';
     tries(s);
     for (int i = 0; i < 3; i++)
         has_word(s, i, "orders");
-}
-
-/* The memory is the same as before. */
-SIM_TEST(init_puts_the_name_in_place_of_the_hash, cluster_of("orders"))
-{
-    for (int i = 0; i < 3; i++)
-        is_of_list(s, i, OURS);
-    tries(s);
-    struct marker before = marker_of(s, 1);
-    CHECK_INT(admit(s, 0, s->now_ms, 1), RL_GUARD_ADMITTED);
-    for (int i = 0; i < 3; i++)
-        has_word(s, i, "orders");
-    struct marker after = marker_of(s, 1);
-    CHECK_STR(after.inc, before.inc);
-    CHECK_INT(after.state, MARKER_ADMITTED);
-    CHECK_INT(try(s, "k"), RL_GRANTED);
 }
 
 /* Once nobody uses the others any more. */
@@ -381,8 +356,7 @@ SUITE(cluster, T(addresses_are_written_in_one_way), T(order_means_nothing),
       T(the_longest_list_has_room), T(a_name_is_no_hash), T(a_hash_is_that_of_the_list),
       T(one_of_another_list_refuses_all), T(so_does_one_of_another_name),
       T(whatever_else_its_marker_says), T(of_a_long_list_the_beginning_is_told), T(holds_go_on),
-      T(the_list_is_read_again), T(who_has_a_name_accepts_the_hash_of_its_list),
-      T(it_writes_the_hash_where_others_do), T(else_the_name),
-      T(init_puts_the_name_in_place_of_the_hash), T(force_takes_servers_of_another_list),
+      T(the_list_is_read_again), T(a_name_is_not_the_hash_of_its_list),
+      T(a_change_refuses_all), T(it_writes_the_name), T(force_takes_servers_of_another_list),
       T(a_new_cluster_begins_with_a_majority), T(it_begins_at_once),
       T(a_stranger_begins_nothing), T(a_lone_client_takes_no_server_of_many));

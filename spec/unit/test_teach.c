@@ -464,6 +464,8 @@ static struct sim *unguarded(void)
     struct sim *s = sim_new(3);
     sim_guard(s, MAX_LEASE_MS);
     s->core.marker = NULL;
+    for (int i = 0; i < s->n; i++)
+        s->core.guards[i].marker[0] = 0;
     for (int i = 0; i < 3; i++) {
         s->server[i].clockless = s->config[i].guarded = 0;
         s->server[i].wall_ms = -s->now_ms;

@@ -18,9 +18,17 @@ void cluster_hash(const char *list, char *hash)
     snprintf(hash, CLUSTER_HASH + 1, "%016" PRIx64, h);
 }
 
+const char *cluster_hash_in(const char *word)
+{
+    size_t len = sizeof(CLUSTER_CHANGE) - 1;
+    const char *hash = strncmp(word, CLUSTER_CHANGE, len) ? word : word + len;
+    return cluster_is_hash(hash) ? hash : NULL;
+}
+
 int cluster_is_of(const char *word, const char *list)
 {
     char hash[CLUSTER_HASH + 1];
+    const char *in = cluster_hash_in(word);
     cluster_hash(list, hash);
-    return !strcmp(word, hash);
+    return in && !strcmp(in, hash);
 }

@@ -58,11 +58,24 @@ int64_t eligibility_left_ms(const struct core *core, int64_t now_ms)
     return quorum_nth_ms(left, known, quorum_with(core->n, core->options.margin));
 }
 
+enum rl_why eligibility_others(const struct core *core, int i)
+{
+    const struct guard *g = &core->guards[i];
+    if (core->marker || !g->marker[0])
+        return RL_WHY_NONE;
+    return g->kind == MARKER_READ && strcmp(g->fields.cluster, core->cluster)
+               ? RL_WHY_OTHER_CLUSTER
+               : RL_WHY_GUARD_OFF;
+}
+
 /* Why node i may not vote. its_marker: the caller knows that it does not admit the node, and
  * wants to know why. */
 static enum rl_why objection(const struct core *core, int i, int its_marker, int64_t now_ms)
 {
     const struct guard *g = &core->guards[i];
+    enum rl_why others = eligibility_others(core, i);
+    if (others)
+        return others;
     if (now_ms < g->suspect_ms)
         return RL_WHY_CLOCK_STEPPED;
     if (core->refusing)           /* a marker names another list, so no node may vote */
@@ -93,7 +106,8 @@ void eligibility_report(const struct core *core, int i, rl_node_info *out, int64
     out->marker_code = g->refused;
     if (out->guard == RL_GUARD_QUARANTINED)
         out->guard_left_ms = node_left_ms(core, i, now_ms);
-    out->memory = g->begun ? g->fields.state : 0;
+    int never = g->objection == RL_WHY_OTHER_CLUSTER && g->fields.state == MARKER_NEW;
+    out->memory = g->begun || never ? g->fields.state : 0;
     out->observed_ms = g->fields.observed_ms;
     out->seeded = g->seeded;
     out->named = core->name[0] && !strchr(core->name, ':');

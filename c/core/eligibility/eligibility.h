@@ -9,6 +9,10 @@
  * that the marker does not admit node i, and a code is always returned. */
 int eligibility_check(struct core *core, int i, int suspect_only, int64_t now_ms);
 
+/* Why this client, which has no guard, may not use node i: it has a marker, so others use it with
+ * the guard; or RL_WHY_NONE. */
+enum rl_why eligibility_others(const struct core *core, int i);
+
 /* See rl_guard_left_ms(). */
 int64_t eligibility_left_ms(const struct core *core, int64_t now_ms);
 

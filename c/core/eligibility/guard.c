@@ -58,11 +58,9 @@ static int of_this_life(const struct core *core, int i)
     return !replid[0] || !strcmp(replid, core->guards[i].fields.replid);
 }
 
-/* True: the marker is of our cluster. A client with a name also accepts the hash. */
 static int of_this_cluster(const struct core *core, int i)
 {
-    const char *cluster = core->guards[i].fields.cluster;
-    return !strcmp(cluster, core->cluster) || !strcmp(cluster, core->hash);
+    return !strcmp(core->guards[i].fields.cluster, core->cluster);
 }
 
 /* The nodes whose markers, read since since_ms, were of this life and admitted, or in any
@@ -257,7 +255,7 @@ static int list_is_old(const struct core *core, int i)
 {
     const struct guard *g = &core->guards[i];
     const struct node *nd = &core->nodes[i];
-    return g->objection == RL_WHY_OTHER_CLUSTER && cluster_is_hash(g->fields.cluster) &&
+    return g->objection == RL_WHY_OTHER_CLUSTER && cluster_hash_in(g->fields.cluster) &&
            nd->listed_ms <= g->text_ms &&
            !(nd->servers && cluster_is_of(g->fields.cluster, nd->servers));
 }
@@ -300,8 +298,7 @@ uint32_t guard_admissible(const struct core *core, int force, int64_t seen_ms)
                   g->fields.observed_ms >= least_ms && g->inc_ms <= seen_ms;
         int forced = force && (g->state == RL_GUARD_QUARANTINED ||
                                g->state == RL_GUARD_DISAGREES);
-        int unnamed = g->state == RL_GUARD_ADMITTED && strcmp(g->fields.cluster, core->cluster);
-        nodes |= new || forced || unnamed ? bit(i) : 0;
+        nodes |= new || forced ? bit(i) : 0;
     }
     return nodes;
 }
@@ -364,15 +361,12 @@ static int is_fit(struct core *core, int i)
     struct node *nd = &core->nodes[i];
     const struct guard *g = &core->guards[i];
     int replica = nd->info.server.role == RL_ROLE_REPLICA;
-    int other = g->kind == MARKER_READ && !of_this_cluster(core, i);
     int several = g->alone == ALONE_PERHAPS || g->alone == ALONE_NO;
-    enum rl_why why = replica                          ? RL_WHY_REPLICA
-                      : several                        ? RL_WHY_BALANCER
-                      : nd->info.sentinel              ? RL_WHY_SENTINEL
-                      : nd->info.cluster               ? RL_WHY_CLUSTER_MODE
-                      : core->marker || !g->marker[0] ? RL_WHY_NONE
-                      : other                          ? RL_WHY_OTHER_CLUSTER
-                                                       : RL_WHY_GUARD_OFF;
+    enum rl_why why = replica               ? RL_WHY_REPLICA
+                      : several             ? RL_WHY_BALANCER
+                      : nd->info.sentinel   ? RL_WHY_SENTINEL
+                      : nd->info.cluster    ? RL_WHY_CLUSTER_MODE
+                                            : eligibility_others(core, i);
     int code = replica ? RL_READONLY : g->alone == ALONE_PERHAPS ? RL_REFUSED : RL_CONFIG;
     return !why || !node_object(nd, code, why);
 }
@@ -443,7 +437,8 @@ int guard_answered(struct core *core, int i, const struct request *request, int6
         if ((k == i || first) && core->nodes[k].state == NODE_READY)
             guard_visit(core, k, now_ms);
     }
-    return core->marker || nd->state != NODE_READY || is_fit(core, i);
+    /* While something is held, redlock init is to see us (restart_guard.lua). */
+    return core->marker || core->held || nd->state != NODE_READY || is_fit(core, i);
 }
 
 void guard_demoted(struct core *core, int i, int64_t now_ms)
@@ -539,16 +534,9 @@ const char *guard_arg(struct core *core, int i, int knows_run, int acquire)
 
 /* ---- answers that show the marker ---- */
 
-/* True: answers of nodes in quarantine do not count. Where a majority is all nodes every holder
- * has all, so nobody has a part of one from before. */
-static int is_judge(const struct core *core)
-{
-    return core->marker && quorum_size(core->n) < core->n;
-}
-
 const char *guard_shown_arg(struct core *core, int i, int knows_run)
 {
-    return guard_arg(core, i, knows_run, is_judge(core));
+    return guard_arg(core, i, knows_run, core->marker != NULL);
 }
 
 int guard_shows(struct core *core, int i, const struct reply *reply, struct reply *bare,
@@ -565,9 +553,14 @@ int guard_shows(struct core *core, int i, const struct reply *reply, struct repl
     return 1;
 }
 
+/* Where a majority is all nodes every holder has all, so nobody has a part of one from before a
+ * quarantine; but another cluster may have the server now. */
 int guard_counts(const struct core *core, int i)
 {
-    return !is_judge(core) || core->guards[i].state == RL_GUARD_ADMITTED;
+    int state = core->guards[i].state, all = quorum_size(core->n) == core->n;
+    if (!core->marker)
+        return !eligibility_others(core, i);
+    return state == RL_GUARD_ADMITTED || (all && state != RL_GUARD_DISAGREES);
 }
 
 int guard_nameless(struct core *core, int i, int64_t now_ms)

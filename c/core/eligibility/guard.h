@@ -103,7 +103,7 @@ void guard_counts_vote(struct core *core, int64_t now_ms);
 /* Call when the client ends: notes in the markers how long it observed quarantines. */
 void guard_leave(struct core *core, int64_t now_ms);
 
-/* The nodes, a bit each, that rl_teach() admits, or gives the name of their cluster. */
+/* The nodes, a bit each, that rl_teach() admits. */
 uint32_t guard_admissible(const struct core *core, int force, int64_t seen_ms);
 
 /* What is written into the marker of a node that rl_teach() admits. */

@@ -35,22 +35,11 @@ void marking_teach(struct core *core, int i, int64_t base, int64_t now_ms)
     put(core, i, "", core->nodes[i].info.replid, "", "", base, now_ms);
 }
 
-/* The name of the cluster. While any server's marker has the hash of the list instead, so
- * does ours: clients without the option `cluster` would refuse a name. */
-static const char *cluster_word(const struct core *core)
-{
-    const struct guard *g = core->guards;
-    return NODES_WHERE(core, i, g[i].kind == MARKER_READ &&
-                           !strcmp(g[i].fields.cluster, core->hash))
-               ? core->hash
-               : core->cluster;
-}
-
 struct marker marking_new(struct core *core, int i, enum marker_state state)
 {
     struct marker m = {.state = (char)state, .db = core->nodes[i].config->db,
                        .max_lease_ms = core->max_lease_ms};
-    snprintf(m.cluster, sizeof(m.cluster), "%s", cluster_word(core));
+    memcpy(m.cluster, core->cluster, sizeof(m.cluster));
     marker_hex(state_random(core), MARKER_HEX, m.inc);
     marker_replid(core->nodes[i].info.replid, m.replid);
     return m;

@@ -75,7 +75,8 @@ static void note_twin(struct core *core, int i)
     core->node_changes++;
 }
 
-/* RL_OK if what node i, which has shown another marker than we know, says counts; or why not. A no
+/* RL_OK if what node i, which has shown another marker than we know, or one to a client without
+ * the guard, says counts; or why not. A no
  * of a lease's script does: it may only end the hold, or have it healed. */
 static int weigh(struct rl_round *round, int i, const struct vote *vote, int64_t now_ms)
 {
@@ -137,7 +138,7 @@ void answer_take(struct rl_round *round, int i, const struct reply *reply, int b
         explain(round, i, code, reply);
         if (code == RL_CONFIG)
             note_twin(round->core, i);
-    } else if (shows) {
+    } else if (shows || !round->core->marker) {
         code = weigh(round, i, &vote, now_ms);
     }
     if (code == RL_UNSEEDED)

@@ -9,7 +9,7 @@ local _M = {}
 
 --- In the order of --help.
 _M.verbs = { "run", "lead", "lua", "status", "ls", "top", "wait", "unlock", "check", "init",
-    "dev" }
+    "change", "dev" }
 
 --- The module of a verb; nil: no such verb.
 function _M.verb(word)
@@ -31,12 +31,14 @@ _M.statuses = {
     { "0", "wait", "NAME was free" },
     { "0", "check", "all servers vote, and nothing needs care" },
     { "0", "init", "the servers may vote" },
+    { "0", "change", "all servers of the new list vote" },
     { "0", "ls", "done, even if no lock is held" },
     { "0", "top", "q or --count ended it" },
     { "0", "dev", "a signal ended it and its servers" },
     { "0", "lua", "the script ran to its end" },
     { "1", "check", "locks work, but something needs care, such as a server without a vote: "
         .. "restart no other server" },
+    { "1", "change", "the change is made, but a server of the new list does not vote" },
     { "1", "lua", "the script raised an error" },
     { "2", "check", "no locks: no majority votes, or redlock run fails because this user lacks "
         .. "rights" },

@@ -7,6 +7,7 @@
 local ffi = require "ffi"
 local bit = require "bit"
 local card = require "redlock.text.card"
+local change = require "redlock.client.change"
 local census = require "redlock.inspect.census"
 local connecting = require "redlock.servers.connecting"
 local credentials = require "redlock.servers.credentials"
@@ -44,7 +45,8 @@ local pcall, pairs, ipairs = pcall, pairs, ipairs
 local each = pairs            -- for finalizers: see finalizers.lua
 local ngx = rawget(_G, "ngx")
 local nginx = ngx and ngx.timer              -- not in a thread of a pool
-local setmetatable, tonumber, tostring, type = setmetatable, tonumber, tostring, type
+local getmetatable, setmetatable = getmetatable, setmetatable
+local tonumber, tostring, type = tonumber, tostring, type
 
 local _M = {}
 
@@ -52,6 +54,7 @@ local Client, methods = {}, {}
 
 local IMPORT = { owner = true, primitive = true }
 local INIT = { force = true }
+local CHANGE = { gone = true }
 local NODE_COUNTERS = { "requests", "replies", "errors", "timeouts", "connects", "disconnects",
     "in_flight", "owed" }
 
@@ -332,6 +335,20 @@ function methods:init(opts)
         return nil, err
     end
     return restart_guard.init(self, force)
+end
+
+function methods:change(new, opts)
+    opts = validate.options("options", opts, CHANGE)
+    if getmetatable(new) ~= Client then
+        validate.bad("client", "a client of the new list is needed, not " .. type(new))
+    end
+    for _, client in ipairs { self, new } do
+        local ok, err = open_to_wait(client, "change")
+        if not ok then
+            return nil, err
+        end
+    end
+    return change.run(self, new, opts.gone or {})
 end
 
 function methods:locks(pattern, opts)

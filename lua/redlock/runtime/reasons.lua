@@ -4,19 +4,24 @@
 local ffi = require "ffi"
 local load = require("redlock.runtime.ffi").load
 
-local find, format, gsub, sub = string.find, string.format, string.gsub, string.sub
+local find, format, gsub, match, sub = string.find, string.format, string.gsub, string.match,
+    string.sub
 local ffi_string = ffi.string
 
 local _M = {}
 
 -- A cluster by its name; or by its servers, at least the first ones. name: nil, or a hash of all.
-local function cluster(name, servers)
-    if name and (#name ~= 16 or find(name, "%X")) then
+local cluster
+function cluster(name, servers)
+    local new = name and match(name, "^change%.(%x+)$")
+    if new then
+        return "a change to " .. cluster(new, servers)
+    elseif name and (#name ~= 16 or find(name, "%X")) then
         return "cluster " .. name
     elseif servers == "" then
         return "another list of servers (" .. name .. ")"
     elseif #servers > 160 then
-        servers = sub(servers, 1, 160):match "^(.*) " .. " ..."
+        servers = match(sub(servers, 1, 160), "^(.*) ") .. " ..."
     end
     return "{" .. gsub(servers, "[^ -~]", "?") .. "}"
 end

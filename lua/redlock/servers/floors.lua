@@ -56,7 +56,7 @@ function _M.look(client, rows, found)
     end
     for place, row in ipairs(answers.rows(client, round)) do
         local code = node_codes[row.code]
-        known[place] = code and code.silent and "no answer" or nil
+        known[place] = rows[place].ready and code and code.silent and "no answer" or nil
     end
     local told = answers.of(client, round)
     rounds.free(round)

@@ -7,6 +7,7 @@
 local ffi = require "ffi"
 local errors = require "redlock.runtime.errors"
 local health = require "redlock.servers.health"
+local markers = require "redlock.servers.markers"
 local question = require "redlock.runtime.question"
 local quorum = require("redlock.runtime.limits").quorum
 local rounds = require "redlock.runtime.rounds"
@@ -19,8 +20,7 @@ local concat, insert = table.concat, table.insert
 
 local _M = {}
 
---- The key of a server's marker. Keys that belong to no lock are redlock:{server}:<kind>.
-_M.KEY = "redlock:{server}:marker"
+_M.KEY = markers.KEY
 
 -- Of init, in seconds: how long it waits until servers were observed for long enough, and the pause
 -- between two looks.
@@ -32,7 +32,6 @@ end
 
 local CHECK = in_one_line "marker.check"
 local SHOW, SHOWN = match(in_one_line "marker.show", "^(.*)SCRIPT%(%)(.*)$")
-local SET = script_text.own "marker.set"   -- kept here: the core only points to it
 
 -- Puts text before a script, in its first line, so that line numbers in error messages stay true.
 local function put_before(text, script)
@@ -62,7 +61,7 @@ end
 
 function _M.configure(settings, options)
     settings.unguarded = _M.is_on(options) and 0 or 1
-    settings.marker, settings.marker_script = _M.KEY, SET    -- off: it looks for others' markers
+    settings.marker, settings.marker_script = _M.KEY, markers.SET    -- off: it looks for one
     settings.behind_proxy = options.behind_proxy and 1 or 0
 end
 
@@ -106,7 +105,8 @@ local function objection(by, rows, force)
         return nil
     elseif #by.unknown + #by.disagrees > 0 then
         local row = by.unknown[1] or by.disagrees[1]
-        return refusal("%s: %s", row.node, row.objection or "no answer about the marker")
+        return refusal("%s: %s", row.node, row.objection or "no answer about the marker"), false,
+            #by.unknown == 0 and row.memory == "n"
     elseif #by.absent > 0 then
         return refusal("a new cluster is all up, but %s %s not", list(by.absent), are(by.absent))
     elseif #by.l + #by.s > 0 then
@@ -127,8 +127,12 @@ local function beside(client, rows)
     for i, row in ipairs(rows) do
         asked[#asked + 1] = row.ready and { place = i, clients = true } or nil
     end
-    local function has_voted(line)
-        return match(line, " addr=%S+:%d+ .* name=redlock!")
+    rounds.load().rl_node_get_info(client.core, 0, info)
+    local own = ffi.string(info.list)
+    -- Programs that got votes; also all of other lists, as those without the guard do not say so.
+    local function is_in_use(line)
+        local voted, theirs = match(line, " addr=%S+:%d+ .* name=redlock([:!])(%x+) ")
+        return voted == "!" or theirs and theirs ~= own
     end
     for k, said in ipairs(question.ask_each(client, asked)) do
         local place = asked[k].place
@@ -137,7 +141,7 @@ local function beside(client, rows)
                 .. "(+client|list)", client.options.nodes[place].label, said.message or said.code)
         end
         rounds.load().rl_node_get_info(client.core, place - 1, info)
-        local n, text = question.count_connections(said.data, has_voted, info.named)
+        local n, text = question.count_connections(said.data, is_in_use, info.named)
         if n > 0 then
             return refusal("%s these servers: their programs may hold locks. Wait until the "
                 .. "servers vote by themselves (redlock check --wait), or stop those programs",
@@ -155,17 +159,6 @@ local function are_up(rows)
     return up >= quorum(#rows)
 end
 
--- Whether servers know the cluster by a hash of its addresses although it has a name now.
-local function is_unnamed(client, rows)
-    local name = client.options.cluster
-    for _, row in ipairs(rows) do
-        if name and row.cluster ~= name then
-            return true
-        end
-    end
-    return false
-end
-
 -- Asks the servers.
 -- @return the rows of client:check(), and the time; or nil and an error
 local function look(client)
@@ -176,19 +169,37 @@ local function look(client)
     return health.rows(client), client.now()
 end
 
+-- Takes markers of another list away, by which nobody has voted: a first command had a mistake in
+-- its list. Whoever has that list says so before these servers are admitted, 5 s later.
+-- @return nil, or an error
+local function take_over(client, rows)
+    local err = beside(client, rows)
+    local seen = not err and markers.read(client) or {}
+    for place, one in ipairs(seen) do
+        if one.state == "n" and one.cluster ~= markers.word(client) then
+            markers.write(client, place, one, "n", markers.word(client), markers.list(client))
+        end
+    end
+    return err
+end
+
 -- What keeps init from admitting now; see objection(). sent: it has admitted some before.
 local function judge(client, rows, force, sent)
     local by = sort_out(rows)
     local all = #by.admitted == #rows
         or force and #by.admitted + #by.absent == #rows and #by.admitted >= quorum(#rows)
-    if all and not is_unnamed(client, by.admitted) then
+    if all then
         return true
     end
-    local err, passes = objection(by, rows, force)
+    local err, passes, never = objection(by, rows, force)
+    if never then
+        err = take_over(client, rows)
+        return false, err or refusal("the servers had another list"), not err
+    end
     if sent and #by.admitted > 0 and #by.n > 0 and passes then       -- a count came between
         err = nil
     end
-    if not err and not all and not sent then
+    if not err and not sent then
         err = beside(client, rows)
     end
     return false, err, passes

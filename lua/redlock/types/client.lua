@@ -325,9 +325,8 @@ function Client:check() end
 ---Lets the servers of a brand-new cluster vote after 5 to 8 s; otherwise that takes `max_lease` *
 ---1.01 + 1 s. Call it only for servers that were never used. All must be up and new, and no program
 ---that got votes from them may be connected. It cannot know about programs that are cut off or
----paused. If all servers vote already, it changes nothing. But with the option `cluster`, where
----they know the hash of these addresses, it replaces the hash by the name, even while programs hold
----locks; clients without the name are then refused. Without the restart guard it has nothing to do.
+---paused. If all servers vote already, it changes nothing.
+---Without the restart guard it has nothing to do.
 ---```lua
 ---assert(client:init())
 ---```
@@ -335,6 +334,34 @@ function Client:check() end
 ---@return true|nil ok  all are admitted; with `force` a majority, and all that answer
 ---@return redlock.Error err  no_quorum; config: not a new cluster, in use, or another one
 function Client:init(opts) end
+
+---Gives the cluster other servers, beside programs that use it: this client has the present list,
+---and `new` the one from then on. The old list ends at once. The servers of the new one vote after
+---a quarantine (`max_lease` * 1.01 + 1 s), in which nobody has a lock; fencing tokens go on.
+---Programs get the new list at any time: with another one they get `config`. One server must stay.
+---If it was killed, call it again; of two changes at once one is refused.
+---```lua
+---local new = require("redlock").new { nodes = servers }      -- these are the old ones
+---local change, err = client:change(new)
+---print(change and change.seconds or err)
+---```
+---@param new redlock.Client  a client of the new list, with the same `max_lease`, and the guard on
+---@param opts? redlock.ChangeOptions  which old servers will not answer
+---@return redlock.Change|nil change  what was changed
+---@return redlock.Error err  config: what is in the way; no_quorum; closed; phase
+function Client:change(new, opts) end
+
+---Servers that `client:change` does not wait for.
+---@class (exact) redlock.ChangeOptions
+---@field gone? string[]  those of the old list that do not answer, and are stopped for good
+
+---What `client:change` has changed.
+---@class (exact) redlock.Change
+---@field comes string[]  servers of the new list alone
+---@field goes string[]  servers of the old list alone
+---@field stays string[]  servers of both
+---@field silent string[]  servers of the old list that did not answer
+---@field seconds number  about how many seconds the new list has no vote
 
 ---Which servers `client:init` admits.
 ---@class (exact) redlock.InitOptions

@@ -1,0 +1,235 @@
+-- The servers of a cluster change beside programs that use it.
+local cli = require "spec.support.command"
+local quarantine = require "spec.support.quarantine"
+local support = require "spec.support"
+
+local MAX_LEASE, GUARD = quarantine.MAX_LEASE, quarantine.GUARD
+
+local function options(more)
+    local o = quarantine.options { patience = 60, restart_guard = true,
+        cluster = false }
+    for name, value in pairs(more or {}) do
+        o[name] = value
+    end
+    return o
+end
+
+local function uris(servers)
+    local list = {}
+    for i, server in ipairs(servers) do
+        list[i] = server.uri
+    end
+    return list
+end
+
+-- A client of some servers, opened.
+local function client_of(servers, more)
+    return support.client(uris(servers), options(more))
+end
+
+local function pick(servers, ...)
+    local list = {}
+    for i, k in ipairs { ... } do
+        list[i] = servers[k]
+    end
+    return list
+end
+
+-- Waits until all servers of a client vote.
+local function await_votes(client)
+    support.eventually(function()
+        local found = assert(client:check())
+        return found.voting == #found
+    end, 30, "all votes")
+end
+
+-- Some servers, of which the first `n` are a cluster that votes.
+local function begun(all, n)
+    local servers = support.cluster(all, { new = true })
+    local first = {}
+    for i = 1, n do
+        first[i] = servers[i]
+    end
+    local client = client_of(first)
+    await_votes(client)
+    return servers, client
+end
+
+describe("a change of servers", function()
+    for name, lists in pairs {
+        ["replaces a server"] = { 4, 3, { 4, 2, 3 } },
+        ["makes five of three"] = { 5, 3, { 1, 2, 3, 4, 5 } },
+        ["makes three of five"] = { 5, 5, { 3, 4, 5 } },
+        ["makes one of three"] = { 3, 3, { 1 } },
+        ["makes three of one"] = { 3, 1, { 1, 2, 3 } },
+    } do
+        it(name .. ": no two holders, no token back, whichever list a program has", function()
+            local servers, old = begun(lists[1], lists[2])
+            local new = client_of(pick(servers, unpack(lists[3])))
+            local kept = old:getFencedLock "kept"
+            assert.is_true(kept:lock())          -- renewed by the watchdog
+            local last = kept:token()
+            for _ = 1, 3 do
+                local l = old:getFencedLock "counted"
+                assert.is_true(l:tryLock(5))
+                last = math.max(last, l:token())
+                assert.is_true(l:unlock())
+            end
+            support.fails("config", new:getLock("kept"):tryLock(0.1))      -- before the change
+            local plan = assert(old:change(new))
+            local t = support.now()
+            assert.equal(#lists[3], #plan.stays + #plan.comes)
+            local got
+            support.eventually(function()
+                got = new:getFencedLock("kept"):tryLock(0)
+                assert.is_false(got and kept:isValid() or false)
+                return got
+            end, 30, "the new list's vote")
+            assert.is_true(support.now() - t >= GUARD)
+            assert.is_false(kept:isValid())
+            assert.is_true(new:getFencedLock("kept"):token() > last)
+            local l = new:getFencedLock "counted"
+            assert.is_true(l:tryLock(5))
+            assert.is_true(l:token() > last)
+            local err = support.fails("config", old:getLock("other"):tryLock(0))
+            assert.matches("belongs to", tostring(err), 1, true)
+        end)
+    end
+
+    it("may be killed anywhere, and is finished by who runs it again", function()
+        local servers, old = begun(4, 3)
+        local markers = require "redlock.servers.markers"
+        for stop = 1, 6 do
+            local from = stop % 2 == 1 and { 1, 2, 3 } or { 4, 2, 3 }
+            local to = stop % 2 == 1 and { 4, 2, 3 } or { 1, 2, 3 }
+            local new = client_of(pick(servers, unpack(to)))
+            local write, n = markers.write, 0
+            markers.write = function(...)
+                n = n + 1
+                return n > stop and error "killed" or write(...)
+            end
+            pcall(old.change, old, new)
+            markers.write = write
+            old:close()
+            old = client_of(pick(servers, unpack(from)))
+            assert(old:change(new))
+            await_votes(new)
+            old:close()
+            servers[from[1]]:call "FLUSHALL"     -- it comes again as an empty one
+            old = new
+        end
+    end)
+
+    it("refuses a second change by name, and who is in the way", function()
+        local servers, old = begun(5, 3)
+        local new, other = client_of(pick(servers, 4, 2, 3)), client_of(pick(servers, 5, 2, 3))
+        local markers = require "redlock.servers.markers"
+        local write = markers.write
+        markers.write = function(...)
+            markers.write = function() error "killed" end
+            return write(...)
+        end
+        pcall(old.change, old, new)
+        markers.write = write
+        local err = support.fails("config", old:change(other))
+        assert.matches("a change to {[^}]*" .. servers[4].port .. ".*is not finished: run it again",
+            tostring(err))
+        assert(old:change(new))
+        err = support.fails("config", old:change(other))
+        assert.matches("belongs to", tostring(err), 1, true)
+        await_votes(new)
+        err = support.fails("config", new:change(client_of(pick(servers, 1, 5))))
+        assert.matches("no server stays", tostring(err), 1, true)
+        err = support.fails("config", new:change(new))
+        assert.matches("these are the servers of the cluster", tostring(err), 1, true)
+        servers[4]:kill()
+        err = support.fails("config", new:change(other))
+        assert.matches("start it; or, if it is stopped for good, say so", tostring(err), 1, true)
+        assert(new:change(other, { gone = { servers[4].uri } }))
+        await_votes(other)
+    end)
+
+    it("gives the floors of servers that go to those that stay", function()
+        local servers, old = begun(5, 5)
+        local function count(n)
+            local token
+            for _ = 1, n do
+                local l = old:getFencedLock "x"
+                assert.is_true(l:tryLock(5))
+                token = l:token()
+                assert.is_true(l:unlock())
+            end
+            return token
+        end
+        count(1)
+        for i = 4, 5 do
+            servers[i]:call("CONFIG", "SET", "maxmemory", "1")
+        end
+        local last = count(100)
+        for i = 4, 5 do
+            servers[i]:call("CONFIG", "SET", "maxmemory", "0")
+        end
+        local new = client_of(pick(servers, 3, 4, 5))
+        assert(old:change(new))
+        for i = 1, 2 do
+            servers[i]:kill()
+        end
+        await_votes(new)
+        servers[3]:kill()
+        local l = new:getFencedLock "x"
+        assert.is_true(l:tryLock(5))
+        assert.is_true(l:token() > last)
+    end)
+end)
+
+describe("one server without the guard", function()
+    it("is left by a program that uses it alone when others use the guard", function()
+        local servers = support.cluster(3, { new = true })
+        local alone = support.client({ servers[1].uri }, quarantine.options { restart_guard = false,
+            cluster = false })
+        local held = alone:getLock "x"
+        assert.is_true(held:lock())
+        local together = client_of(servers)
+        local got
+        support.eventually(function()
+            got = together:getLock("x"):tryLock(0)
+            assert.is_false(got and held:isValid() or false)
+            return got
+        end, 30, "the vote")
+        local err = support.fails("config", alone:getLock("y"):tryLock(0))
+        assert.matches("belongs to", tostring(err), 1, true)
+    end)
+
+    it("keeps init from admitting it beside that program", function()
+        local servers = support.cluster(3, { new = true })
+        local alone = support.client({ servers[1].uri }, { restart_guard = false, cluster = false })
+        assert.is_true(alone:getLock("x"):tryLock(0))
+        local err = support.fails("config", client_of(servers, { max_lease = 60 }):init())
+        assert.matches("may hold locks", tostring(err), 1, true)
+    end)
+end)
+
+describe("redlock change", function()
+    it("shows the difference, asks, and waits until all vote", function()
+        local servers = begun(4, 3)
+        local home = support.tmpdir()
+        assert.is_true(support.sh("mkdir " .. home .. "/.config"))
+        require("spec.support.sys").write_file(home .. "/.config/redlock.conf",
+            ("max_lease = %g\nlease = %g\n"):format(MAX_LEASE, MAX_LEASE))
+        local cluster = { uris = function() return uris(pick(servers, 1, 2, 3)) end,
+            text = function() return table.concat(uris(pick(servers, 1, 2, 3)), " ") end }
+        local function redlock(...)
+            return cli.ends(cli.start(cluster, home, { env = { REDLOCK_CLUSTER = false } }, ...))
+        end
+        local list = uris(pick(servers, 4, 2, 3))
+        local status, text = redlock("change", unpack(list))
+        assert.equal(125, status, text)
+        assert.matches("comes +" .. servers[4].uri:gsub("%p", "%%%0"), text)
+        assert.matches("goes +" .. servers[1].uri:gsub("%p", "%%%0"), text)
+        assert.matches("nobody to ask", text, 1, true)
+        list[#list + 1] = "--yes"
+        status, text = redlock("change", unpack(list))
+        assert.equal(0, status, text)
+        assert.matches("3 of 3 servers vote", text, 1, true)
+    end)
+end)
