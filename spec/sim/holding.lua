@@ -2,7 +2,8 @@
 
 local base = require "spec.sim.sim"
 
-local ipairs, ceil, max, format = ipairs, math.ceil, math.max, string.format
+local ipairs, ceil, max = ipairs, math.ceil, math.max
+local find, format, sub = string.find, string.format, string.sub
 local MS, SECOND = base.MS, base.SECOND
 local count = require("spec.sim.attempts").count
 
@@ -47,13 +48,21 @@ local function ms(us)
     return format("%.3f ms", us / MS)
 end
 
+-- Whether a yes of a server to an extension counts: not in quarantine, where a majority is less
+-- than all servers.
+local function counts(sim, server, attempt)
+    local marker = server.db["redlock:{server}:marker"]
+    return sim.quorum == sim.n or not attempt.process.client.guarded or marker ~= nil
+        and find(marker.value, "^%x+ v4 a " .. sub(server.replid, 1, 16)) ~= nil
+end
+
 _M.list = {
-    -- A majority executed the script that made the hold what it is.
+    -- A majority executed the script that made the hold what it is, and had a vote then.
     { name = "a majority confirmed", needs = { "boottime" }, on = {
         script = function(sim, server, role, _, args, vote, attempt)
             role = role == "import" and "acquire" or role
-            if attempt and (vote == 1 or vote == 2) and (role == "acquire" or role == "extend")
-            then
+            if attempt and (vote == 1 or vote == 2) and (role == "acquire"
+                or role == "extend" and counts(sim, server, attempt)) then
                 local until_us = sim.now() + args[2] * MS
                 local till = attempt[role].till
                 if not till then

@@ -461,6 +461,24 @@ return {
     { name = "a quarantine admits", file = "c/core/eligibility/guard.c", guarded = true,
         from = "pending = m->state != MARKER_ADMITTED;", to = "pending = 0;" },
 
+    { name = "a quarantine keeps holds", file = "c/core/eligibility/guard.c", guarded = true,
+        from = "return !is_judge(core) || core->guards[i].state == RL_GUARD_ADMITTED;",
+        to = "return 1;", prefix = "half a majority from before a loss",
+        by = { "one holder", "a majority confirmed" } },
+
+    { name = "a batch shows no marker", file = "c/node/batch.c",
+        from = "    reply->num[b->shown] = 1;\n",
+        to = "    reply->num[b->shown] = reply->num[0] = 1;\n",
+        spec = "spec/policy/quarantine_spec.lua in a batch" },
+
+    { name = "questions show no marker", file = "c/core/rounds/query.c",
+        from = "    .shown = 1,\n", to = "",
+        spec = "spec/policy/quarantine_spec.lua closes no name" },
+
+    { name = "the marker is not shown", file = "lua/redlock/scripts/marker/show.lua",
+        guarded = true, from = "if shown == want then", to = "if true then",
+        by = { "one holder", "a majority confirmed" } },
+
     { name = "the life is not looked at by the acquire", file = "c/core/eligibility/guard.c",
         guarded = true,
         faults = { "fails over and back", "fails over and back", "fails over and back" },

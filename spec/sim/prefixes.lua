@@ -41,6 +41,40 @@ local OTHERS = {
             s:await_done(releasing)
         end },
 
+    -- B has the vote of the first server, which forgets it, and is healed for A; A's key on the
+    -- second ends, and B's message comes there: it was late, or B stood still.
+    { name = "half a majority from before a loss", often = 0.5, n = 3, guarded = true,
+        breaks = { "memory" }, processes = 2, lease = 0.5, config = { max_lease = 3,
+            timeout = 0.25, connect_timeout = 0.3 }, play = function(s)
+            local a, b, sim = s[1], s[2], s.sim
+            sim.max_lease_ms = 2800
+            sim.config.guard_us = 4.03 * SECOND
+            s:silent(a, 1, 3, 30)
+            s:await_done(s:take(a))
+            local at = sim.now()
+            local function await(ms)
+                s:have(a, function() sim:sleep(at + ms * MS - sim.now()) end)
+            end
+            s:silent(b, 2, 1, 2300)
+            s:silent(b, 3, 1, 4000)
+            s:take(b, 0, 2.8)
+            s:await_did(b, "acquire", 1)
+            await(60)
+            sim:stop_process(b.process, at + 2360 * MS - sim.now())
+            sim:restart_server(sim.servers[1], {}, MS)
+            local ms, cut = 0, sim:between(1300, 1700)      -- A's key there ends 0.5 s later
+            repeat
+                ms = ms + 100
+                await(ms)
+                if ms > cut then
+                    s:silent(a, 2, 1, 4000)
+                end
+            until not s:extend(a) or ms >= 2400
+            await(2400)
+            s:silent(a, 2, 1, 0)
+            s:silent(b, 3, 1, 0)
+        end },
+
     -- An attempt was executed, its answers are lost, and it is sent again.
     { name = "an attempt sent again", often = 0.3, n = 3, guarded = false, fenced = 0,
         processes = 1, concurrent = false, lease = 5, play = function(s)
