@@ -575,7 +575,8 @@ return {
         from = " && g->inc_ms <= seen_ms;", to = ";\n        (void)seen_ms;" },
 
     { name = "a vote names nobody", file = "c/core/leases/acquire.c",
-        prefix = "init after a loss", by = { "who forgot does not vote" },
+        prefix = "init after a loss",
+        by = { "who forgot does not vote", "a marker's step is one of the model's" },
         from = "if (vote->vote == RL_VOTE_YES && !objection)", to = "if (0)" },
 
     { name = "a vote that does not count names us", file = "c/core/leases/acquire.c",
