@@ -103,8 +103,10 @@ local SENTENCES = {
 }
 
 --- Why a server gave no vote.
--- @param info  its rl_node_info
--- @param why   an rl_why; nil: the one in info
+-- @param client  whose server it is
+-- @param place   of the server, from 1
+-- @param info    its rl_node_info
+-- @param why     an rl_why; nil: the one in info
 -- @return a sentence; and the reason's short name, or nil: it is what the server or the system says
 function _M.text(client, place, info, why)
     why = why or info.why
