@@ -61,10 +61,8 @@ describe("redlock, while servers may have forgotten locks,", function()
                 { max_lease = MAX_LEASE, lease = MAX_LEASE })
             local l = client:getLock "x"
             assert.is_true(l:lock())
-            for i = 1, 2 do
-                restart(i)
-                support.eventually(function() return cluster[i]:call("EXISTS", "x") == 1 end, 20)
-            end
+            restart(1)
+            support.eventually(function() return cluster[1]:call("EXISTS", "x") == 1 end, 20)
             local status, text = redlock("run", "x", "--no-wait", "--", "echo", "ran")
             assert.equal(HELD, status, text)
         end)

@@ -52,6 +52,7 @@ describe("beside a password file that hangs", function()
             assert.equal(pid, (ng:get "/ping"))
         end
         write "first\n"                  -- so there was a read, which had hung until now
+        write "first\n"                  -- for the second connection at first, which stays
         support.eventually(function()
             return ng:get "/once?wait=0" == "ok" and cluster[1]:calls_of "evalsha" > 0
         end, 20)
@@ -93,6 +94,7 @@ describe("beside a password file that hangs", function()
         end
         assert.is_false(client:stats().nodes[1].ready)
         write "first\n"
+        write "first\n"                  -- as above
         support.eventually(function()
             return l:tryLock(0) and l:unlock() and client:stats().nodes[1].ready
         end)

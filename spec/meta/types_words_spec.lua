@@ -46,9 +46,14 @@ describe("the reference of words", function()
         end
         assert_same("redlock.LossReason", reasons)
         assert_same("redlock.Signal", inside "options".signals)
-        assert_same("redlock.FindingKind",
-            found('found%("([%w_]+)"', 'kind = "([%w_]+)"', '(%l+) = "error"', 'tell%("([%w_]+)"',
-                'or "([%w_]+)", command,'))
+        local kinds = found('found%("([%w_]+)"', 'kind = "([%w_]+)"', '(%l+) = "error"',
+            'tell%("([%w_]+)"', 'or "([%w_]+)", command,', 'KINDS%[row.why%] or "([%w_]+)"')
+        for words in pairs(found "local KINDS = ({ new = [^}]*)") do
+            for kind in words:gmatch '"([%w_]+)"' do
+                kinds[kind] = true
+            end
+        end
+        assert_same("redlock.FindingKind", kinds)
     end)
 
     it("has all events, with the fields that they have where they are emitted", function()

@@ -157,6 +157,7 @@ describe("a server without a vote", function()
                 found = e.message and plain(e.message) == plain(sentence) and e.type or found
             end
             assert.equal("string", type(found), "no event says " .. sentence)
+            client:close()               -- its connections would come between others'
             local uris = list or cluster:uris()
             local nodes = { uris = function() return uris end }
             local env = { REDLOCK_CONFIG = support.tmpdir() .. "/c" }
@@ -167,9 +168,9 @@ describe("a server without a vote", function()
             assert.is_true(support.sh("chmod 600 " .. env.REDLOCK_CONFIG))
             for _, words in ipairs { { "check" }, { "run", "x", "--wait", "0.5", "--plain", "--",
                 "true" }, { "init" } } do
-                local _, text = cli.ends(cli.start(nodes, support.tmpdir(), { env = env },
+                local status, text = cli.ends(cli.start(nodes, support.tmpdir(), { env = env },
                     unpack(words)))
-                if words[1] ~= "init" or not INIT[name] then
+                print(words[1], status, text) if words[1] ~= "init" or not INIT[name] then
                     says(text, sentence, words[1])
                 end
             end
@@ -200,6 +201,18 @@ describe("a server without a vote", function()
         assert.equal(0, seen)
         assert.equal("none", ffi.string(C.rl_why_name(0)))
         assert.equal("unknown", ffi.string(C.rl_why_name(C.RL_WHYS)))
+    end)
+
+    -- A round is told of when its causes may be gone.
+    it("is told by its reason also when that has passed", function()
+        local client = support.warm_client(support.cluster(3))
+        local answers = require "redlock.runtime.answers"
+        local C = require("redlock.runtime.ffi").load()
+        for why = 1, tonumber(C.RL_WHYS) - 1 do
+            local text = require("redlock.runtime.reasons").text(client, 2,
+                answers.node_info(client, 2), why)
+            assert.is_string(text)
+        end
     end)
 
     it("is told of in sentences that are written once", function()

@@ -431,15 +431,15 @@ return {
         { "m->max_lease_ms > ours_ms ||\n               (m->max_lease_ms < ours_ms && alive && "
             .. "!pending)", "0" }, { "!alive || m->max_lease_ms != ours_ms", "!alive" } },
 
-    { name = "a vote for who has no guard", file = "c/core/eligibility/guard.c",
+    { name = "a vote for who has no guard", file = "c/core/eligibility/eligibility.c",
         guarded = true, faults = { "one without the guard" },
         by = { "no vote without an admitted marker" },
-        from = ": core->marker || !g->marker[0] ?", to = ": 1 ?" },
+        from = "if (core->marker || !g->marker[0])", to = "if (1)" },
 
     { name = "who has no guard learns nothing by a look", file = "c/core/eligibility/guard.c",
         guarded = true, faults = { "one without the guard", "crash" },
         by = { "no vote without an admitted marker" },
-        from = "return core->marker || nd->state != NODE_READY || is_fit(core, i);",
+        from = "return core->marker || core->held || nd->state != NODE_READY || is_fit(core, i);",
         to = "return 1;" },
 
     { name = "the marker is not checked", file = "lua/redlock/scripts/marker/check.lua",
@@ -462,7 +462,7 @@ return {
         from = "pending = m->state != MARKER_ADMITTED;", to = "pending = 0;" },
 
     { name = "a quarantine keeps holds", file = "c/core/eligibility/guard.c", guarded = true,
-        from = "return !is_judge(core) || core->guards[i].state == RL_GUARD_ADMITTED;",
+        from = "return state == RL_GUARD_ADMITTED || (all && state != RL_GUARD_DISAGREES);",
         to = "return 1;", prefix = "half a majority from before a loss",
         by = { "one holder", "a majority confirmed" } },
 
@@ -1068,14 +1068,14 @@ return {
         to = "    end\nend", by = { "everybody is served" } },
 
     { name = "what one held who is gone is renewed on", file = "lua/redlock/client/client.lua",
-        from = "        rounds.orphan(hold.lease)\n        local_queue.wake_first",
+        from = "        self.holds:orphan(hold)\n        local_queue.wake_first",
         to = "        local_queue.wake_first", by = { "everybody is served" } },
 
     { name = "what one held who is gone is not his only", file = "lua/redlock/client/client.lua",
         from = "    for _, hold in ipairs(self.holds:of(owner)) do\n"
-            .. "        self.holds:remove(owner, hold.id)",
+            .. "        self.holds:orphan(hold)",
         to = "    for _, hold in ipairs(self.holds:all()) do\n"
-            .. "        self.holds:remove(self.holds.whose[hold.mine], hold.id)",
+            .. "        self.holds:orphan(hold)",
         by = { "lost only by time" } },
 
     -- ---- waiting ----

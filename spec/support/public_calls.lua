@@ -28,7 +28,7 @@ local ARGS = {
 -- ... and those of one kind of object.
 local OF = {
     future = { get = { 0.01 }, finish = false }, ["rate limiter"] = { acquire = { 0 } },
-    client = { get = true, holder = { "n" } }, own = { ask = { "sum", { "1" } } },
+    client = { get = true, holder = { "n" }, change = "itself" }, own = { ask = { "sum", { "1" } } },
 }
 
 -- What they are called on, from a client with what it holds.
@@ -60,7 +60,8 @@ local function calls_of(list, own, texts)
             if args == nil then
                 args = texts[name] or ARGS[name]
             end
-            args = args == true and { own, "n" } or args == nil and {} or args
+            args = args == true and { own, "n" } or args == "itself" and { object }
+                or args == nil and {} or args
             if type(method) == "function" and not OUT[name] and args
                 and (not name:find "^__" or name == "__tostring") then
                 calls[#calls + 1] = { what .. ":" .. name,

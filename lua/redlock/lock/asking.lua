@@ -73,6 +73,9 @@ function _M.force(self, script, args, opts)
     local ok, err = lock.open_to_wait(self)
     if not ok then
         return nil, err
+    elseif not self.primitive[script .. "_script"]
+        or opts and opts.holder and self.primitive.users then
+        return lock.failure(self, "unsupported")
     end
     local client, removed, rows, tell = self.client, false, {}, {}
     args, opts = args or self.primitive.args(self, { n = 0 }), opts or {}
@@ -102,9 +105,6 @@ function methods:forceUnlock(opts)
     validate.flag("foreign", opts.foreign)
     if opts.holder ~= nil then
         validate.name("holder", opts.holder, 20)
-    end
-    if not self.primitive.force_script or opts.holder and self.primitive.users then
-        return lock.failure(self, "unsupported")
     end
     return _M.force(self, "force", nil, opts)
 end

@@ -51,7 +51,7 @@ end
 --   or { code, message } without an answer
 function _M.answers(client, q, round)
     if q.place and not round then
-        return { code = client.closed and "closed" or "pending", message = "has no vote" }
+        return { code = client.closed and "closed" or "nomem", message = "not asked" }
     end
     local granted = rounds.await(client, round, nil, q.op)
     if q.place then
@@ -108,19 +108,24 @@ function _M.ask_each(client, list)
 end
 
 --- Why too few servers answered questions with `place`, by their answers: place -> answer.
--- @return an error: no_quorum, not_a_lock, closed; nil: a majority answered
+-- @return an error: no_quorum, not_a_lock, nomem, closed; nil: a majority answered
 function _M.lack(client, subject, said)
-    local rows, n, others = {}, 0, 0
+    local rows, n, codes = {}, 0, { not_a_lock = 0, nomem = 0 }
     for place = 1, client.size do
         local one = said[place]
         rows[place] = { node = client.options.nodes[place].label, code = one.code or "ok",
             vote = one.vote, message = one.message or "yes" }
         n = n + (one.vote and 1 or 0)
-        others = others + (one.code == "not_a_lock" and 1 or 0)
+        if codes[one.code] then
+            codes[one.code] = codes[one.code] + 1
+        end
+    end
+    local function prevents(code)
+        return codes[code] > client.size - client.quorum and code
     end
     if client.closed or n < client.quorum then
-        return errors.new(client.closed and "closed" or others > client.size - client.quorum
-            and "not_a_lock" or "no_quorum", subject, not client.closed and rows or nil)
+        return errors.new(client.closed and "closed" or prevents "nomem" or prevents "not_a_lock"
+            or "no_quorum", subject, not client.closed and rows or nil)
     end
 end
 

@@ -19,7 +19,7 @@ function cluster(name, servers)
     elseif name and (#name ~= 16 or find(name, "%X")) then
         return "cluster " .. name
     elseif servers == "" then
-        return "another list of servers (" .. name .. ")"
+        return "another list of servers" .. (name and name ~= "" and " (" .. name .. ")" or "")
     elseif #servers > 160 then
         servers = match(sub(servers, 1, 160), "^(.*) ") .. " ..."
     end
@@ -65,12 +65,14 @@ local SENTENCES = {
             .. "SWAPDB, or copied the data. Stop all clients, then run redlock init --force",
             info.marker_db, client.options.nodes[place].db)
     end,
-    other_cluster = function(client, info)
+    other_cluster = function(client, info, place)
         local theirs, ours = ffi.new "rl_node_info", client.options.cluster or nil
-        load().rl_node_get_info(client.core, info.foreign, theirs)
+        -- -1: its marker has been replaced since.
+        local foreign = info.foreign >= 0 and info.foreign or place - 1
+        load().rl_node_get_info(client.core, foreign, theirs)
         return format("%s belongs to %s, and this client to %s; if these are the same servers "
             .. "under other addresses, set the same `cluster` everywhere",
-            client.options.nodes[info.foreign + 1].label,
+            client.options.nodes[foreign + 1].label,
             cluster(ffi_string(theirs.cluster), ffi_string(theirs.servers)),
             cluster(ours, ffi_string(theirs.own_servers)))
     end,
