@@ -34,8 +34,8 @@ describe("redlock dev", function()
     end
 
     local function works(uris)
-        local status, text = ends(start({ env = { REDLOCK_CLUSTER = false } }, "run", "x", "--nodes",
-            table.concat(uris, " "), "--", "true"))
+        local status, text = ends(start({ env = { REDLOCK_CLUSTER = false } }, "run", "x",
+            "--nodes", table.concat(uris, " "), "--", "true"))
         assert.equal(0, status, text)
     end
 

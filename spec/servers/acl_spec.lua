@@ -357,7 +357,7 @@ describe("the documented ACL rules", function()
         end)
     end)
 
-    it("let a tenant stop new locks and extensions by a marker, and end no hold before its lease", function()
+    it("let a tenant stop new locks by a marker, and extensions, but end no hold", function()
         allow()
         client = open()
         local l = take("x", 30)

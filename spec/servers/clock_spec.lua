@@ -51,8 +51,8 @@ describe("a server whose clock is stepped", function()
             assert.matches("its clock was stepped.*; ", err.nodes[3].message)
             assert.equal(0, cluster[3]:call("EXISTS", "x"))
 
-            -- It keeps the key of a hold. After a step ahead, which may have ended keys, its yes does
-            -- not count; a step back ends none.
+            -- It keeps the key of a hold. After a step ahead, which may have ended keys, its yes
+            -- does not count; a step back ends none.
             support.eventually(function()
                 assert.is_true((held:extend()))
                 return cluster[3]:call("EXISTS", "held") == 1

@@ -28,7 +28,8 @@ local ARGS = {
 -- ... and those of one kind of object.
 local OF = {
     future = { get = { 0.01 }, finish = false }, ["rate limiter"] = { acquire = { 0 } },
-    client = { get = true, holder = { "n" }, change = "itself" }, own = { ask = { "sum", { "1" } } },
+    client = { get = true, holder = { "n" }, change = "itself" },
+    own = { ask = { "sum", { "1" } } },
 }
 
 -- What they are called on, from a client with what it holds.
