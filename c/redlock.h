@@ -40,6 +40,7 @@ enum {
     RL_WORD_MAX = 32,        /* a word of INFO, with the closing 0 */
     RL_TIMES_BOUNDS = 17,    /* of durations: 100 us, then twice the one before */
     RL_LINGER_MS = 50,       /* a client that ends waits so long for answers to requests */
+    RL_MARKER_VERSION = 4,   /* of the markers that this library reads and writes */
     RL_NEW_MS = 5000         /* of a new server's quarantine, before rl_teach() may end it */
 };
 

@@ -353,8 +353,12 @@ describe("metrics", function()
             "acquired nil", "released nil", "acquired " .. TRACE, "released " .. TRACE,
             "acquired " .. TRACE, "released " .. TRACE }, told)
         c:close()
-        for _, bad in ipairs { 1, "", "00-0-0-0", TRACE:upper(), TRACE .. "-x" } do
-            assert.has_error(function() client:getLock("t", { traceparent = bad }) end)
+        for _, bad in ipairs { "", "00-0-0-0", TRACE:upper(), TRACE .. "-x", TRACE .. " ",
+            "ff" .. TRACE:sub(3), "\n" .. TRACE, { TRACE, TRACE } } do      -- of somebody else
+            assert.is_nil(client:getLock("t", { traceparent = bad }).traceparent)
         end
+        local later = "cc" .. TRACE:sub(3) .. "-what"
+        assert.equal(later, client:getLock("t", { traceparent = later }).traceparent)
+        assert.has_error(function() client:getLock("t", { traceparent = 1 }) end)
     end)
 end)

@@ -138,6 +138,19 @@ describe("redlock", function()
         assert.matches("only one pattern", text)
     end)
 
+    it("status passes over a waiter that is none of ours", function()
+        local odd = "w\nx"
+        cluster[1]:call("ZADD", "redlock:{odd}:queue", 1, odd)
+        cluster[1]:call("HSET", "redlock:{odd}:standing", odd, "1 1 v 1")
+        cluster[1]:call("ZADD", "redlock:{odd}:living", "99999999999999", odd)
+        local status, text = redlock("status", "odd")
+        assert.equal(3, status, text)
+        assert.matches("odd is free", text)
+        for _, kind in ipairs { "queue", "standing", "living" } do
+            cluster[1]:call("DEL", "redlock:{odd}:" .. kind)
+        end
+    end)
+
     it("status tells of readers, of permits, and of who stands in line", function()
         local read = client:getReadWriteLock("rw", { label = "one" }):readLock()
         assert(read:tryLock(0, 20))

@@ -16,14 +16,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         MUST(size == 0);
         break;
     case MARKER_FOREIGN:
-        MUST(size > 0 && (version < 0 || version == MARKER_VERSION));
+        MUST(size > 0 && (version < 0 || version == RL_MARKER_VERSION));
         break;
     case MARKER_UNKNOWN:
         MUST(size > MARKER_HEX + 3 && data[MARKER_HEX + 1] == 'v' && version >= 0 &&
-             version < 1000 && version != MARKER_VERSION);
+             version < 1000 && version != RL_MARKER_VERSION);
         break;
     case MARKER_READ:
-        MUST(version == MARKER_VERSION && size <= MARKER_TEXT && m.max_lease_ms > 0);
+        MUST(version == RL_MARKER_VERSION && size <= MARKER_TEXT && m.max_lease_ms > 0);
         MUST(strlen(m.inc) == MARKER_HEX && m.cluster[0]);
         marker_write(&m, text);
         MUST(strlen(text) <= size && !memcmp(text, data, strlen(text)));

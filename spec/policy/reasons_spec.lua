@@ -188,6 +188,18 @@ describe("a server without a vote", function()
         end)
     end
 
+    it("is told what to do about an older version", function()
+        local cluster = support.cluster(3, { new = true }):admit()
+        marked("a", { version = 3 })(cluster)
+        local client = support.client(cluster)
+        assert.matches("an older version of redlock used it %(marker v3%): stop its programs",
+            row_of(client, "other_version").message)
+        for i = 2, 3 do                              -- the remedy
+            cluster[i]:call("DEL", "redlock:{server}:marker")
+        end
+        assert(row_of(client, "new"))
+    end)
+
     it("has one of these reasons", function()
         local C, seen = require("redlock.runtime.ffi").load(), 0
         for why = 1, tonumber(C.RL_WHYS) - 1 do

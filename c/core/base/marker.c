@@ -60,7 +60,7 @@ enum marker_kind marker_parse(const char *text, size_t len, struct marker *out,
     size_t at = read_version(copy, out->inc, version);
     if (!at)
         *version = -1;
-    if (*version != MARKER_VERSION)
+    if (*version != RL_MARKER_VERSION)
         return at ? MARKER_UNKNOWN : MARKER_FOREIGN;
     sscanf(copy + at, "%c %16s %10" SCNd64 " %15" SCNd64 " %32s %15" SCNd64 " %15" SCNd64,
            &out->state, out->replid, &out->db, &out->max_lease_ms, out->cluster,
@@ -78,7 +78,7 @@ enum marker_kind marker_parse(const char *text, size_t len, struct marker *out,
 void marker_write(const struct marker *m, char *text)
 {
     int len = snprintf(text, MARKER_MAX, "%s v%d %c %s %" PRId64 " %" PRId64 " %s", m->inc,
-                       MARKER_VERSION, m->state, m->replid[0] ? m->replid : "-", m->db,
+                       RL_MARKER_VERSION, m->state, m->replid[0] ? m->replid : "-", m->db,
                        m->max_lease_ms, m->cluster);
     assert(len > 0 && len <= MARKER_TEXT);
 }

@@ -16,7 +16,6 @@
 #include "core/base/cluster.h"
 
 enum {
-    MARKER_VERSION = 4,
     MARKER_MAX = 144,        /* size of a buffer for a text */
     MARKER_TEXT = 136,       /* bytes of a text, at most */
     MARKER_HEX = 16          /* digits of INC and REPLID */

@@ -24,8 +24,10 @@ local function read(data, all, waiting)
         at = from + tonumber(len)
         local text = sub(data, from, at - 1)
         local waiter, who = match(text, "^(%S+) (.*)$")
-        local id = kind == "q" and "q" .. waiter or kind .. b .. " " .. text
-        if kind == "w" then
+        local id = kind == "q" and "q" .. (waiter or "") or kind .. b .. " " .. text
+        if id == "q" then        -- not the library's: skipped
+            seen[id] = true
+        elseif kind == "w" then
             waiting.lock[#waiting.lock + 1] = tonumber(a)
             waiting.permits[#waiting.permits + 1] = tonumber(b)
         elseif LISTS[kind] and not seen[id] then

@@ -47,7 +47,7 @@ local function read_options(client, opts)
         validate.name("label", job, card.MAX)
     end
     if trace ~= nil then
-        validate.traceparent("traceparent", trace)
+        trace = validate.traceparent("traceparent", trace)
     end
     return owner, card.with_job(client.label, job), trace
 end

@@ -49,16 +49,20 @@ local SENTENCES = {
     quarantine_over = "its quarantine has ended; it may vote when a majority of the servers is "
         .. "connected and has the same max_lease",
     marker_refused = function(_, info)
-        return format("its marker cannot be read or set (%s); allow this user the keys "
-            .. "redlock:{server}:marker and redlock:{server}:floor, and GET, SET, HMGET, HSET, "
-            .. "TIME, EVAL", ffi_string(load().rl_code_name(info.marker_code)))
+        local code = ffi_string(load().rl_code_name(info.marker_code))
+        return format("its marker cannot be read or set (%s)", code) .. (code ~= "noperm" and ""
+            or "; allow this user the keys redlock:{server}:marker and redlock:{server}:floor, "
+            .. "and GET, SET, HMGET, HSET, TIME, EVAL")
     end,
     no_eval = "EVAL is renamed in redis.conf or forbidden, so it cannot vote; allow this user EVAL",
     no_time = "TIME is renamed in redis.conf or forbidden, so it cannot vote; allow this user TIME",
     other_version = function(_, info)
-        return format("its marker has version %d, which this library does not know: upgrade this "
-            .. "client (if the marker is wrong: DEL redlock:{server}:marker on that server)",
-            info.marker_version)
+        return format(info.marker_version > load().RL_MARKER_VERSION
+            and "a later version of redlock uses it (marker v%d): upgrade this program; if the "
+            .. "marker is wrong"
+            or "an older version of redlock used it (marker v%d): stop its programs, wait for "
+            .. "their longest lease; then", info.marker_version)
+            .. ": DEL redlock:{server}:marker on that server"
     end,
     other_database = function(client, info, place)
         return format("its marker is for database %d, and this client uses %d: somebody ran "

@@ -2,7 +2,8 @@
 
 local type, error, tostring = type, error, tostring
 local getmetatable, setmetatable = getmetatable, setmetatable
-local format, find, sort, concat = string.format, string.find, table.sort, table.concat
+local format, find, match, sub = string.format, string.find, string.match, string.sub
+local sort, concat = table.sort, table.concat
 local getinfo = debug.getinfo
 local each = pairs            -- for finalizers: see finalizers.lua
 
@@ -129,14 +130,20 @@ function _M.text(what, value, most)
     return value
 end
 
--- W3C's Trace Context: version, trace, span, flags.
-local TRACEPARENT = "^%x%x%-" .. ("[%da-f]"):rep(32) .. "%-" .. ("[%da-f]"):rep(16) .. "%-%x%x$"
+-- W3C's Trace Context: version, trace, span, flags, and what later versions add.
+local HEX = "[%da-f]"
+local TRACEPARENT = "^(" .. HEX .. HEX .. ")%-" .. HEX:rep(32) .. "%-" .. HEX:rep(16) .. "%-" .. HEX
+    .. HEX .. "(.*)$"
 
+--- @return what the remote header has; nil: malformed, or sent twice, which W3C has us ignore
 function _M.traceparent(what, value)
-    if type(value) ~= "string" or not find(value, TRACEPARENT) then
+    if type(value) ~= "string" and type(value) ~= "table" then
         bad(what, "what a header traceparent has is needed: 00-TRACE-SPAN-FLAGS")
     end
-    return value
+    local version, more = match(type(value) == "string" and value or "", TRACEPARENT)
+    local valid = version and version ~= "ff"
+        and (more == "" or version ~= "00" and sub(more, 1, 1) == "-")
+    return valid and value or nil
 end
 
 --- A list, without names and gaps, which would make it shorter without notice.

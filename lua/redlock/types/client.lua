@@ -180,7 +180,7 @@ function Client:get(prim, name, opts) end
 ---@class (exact) redlock.LockOptions
 ---@field owner? any  equal values are one owner; default: the running coroutine
 ---@field label? string  the purpose; stored with the lock, after the client's label
----@field traceparent? string  of W3C's Trace Context; passed on to `on_event`
+---@field traceparent? string  of W3C's Trace Context; passed on to `on_event`, unless malformed
 
 ---Runs `fn(lock, token)` while it holds the lock, and always releases it. The token is nil unless
 ---the lock is fenced. An error in `fn` is raised again after the release.
