@@ -56,6 +56,12 @@ local function counts(sim, server, attempt)
         and find(marker.value, "^%x+ v4 a " .. sub(server.replid, 1, 16)) ~= nil
 end
 
+-- What is exported gets a new value, and is nobody's then; a renewal of the old one may be answered
+-- in the same turn.
+local function is_exported(new, old)
+    return new.attempt and new.attempt.given and new.attempt.from == old.attempt
+end
+
 _M.list = {
     -- A majority executed the script that made the hold what it is, and had a vote then.
     { name = "a majority confirmed", needs = { "boottime" }, on = {
@@ -95,9 +101,7 @@ _M.list = {
     { name = "one holder", needs = { "notice", "clocks", "boottime" }, on = {
         hold = function(sim, hold)
             for _, other in ipairs(sim.held) do
-                -- What is exported gets a new value, and is nobody's then.
-                local exported = hold.attempt and hold.attempt.given
-                    and hold.attempt.from == other.attempt
+                local exported = is_exported(hold, other) or is_exported(other, hold)
                 if other ~= hold and other.name == hold.name and other.until_us > sim.now()
                     and hold.until_us > sim.now() and not exported then
                     return format("%s and %s both hold %s, until %s and %s", hold.lane,
