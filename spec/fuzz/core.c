@@ -295,7 +295,8 @@ static void acquire(struct world *w, struct deal *d, struct input *in)
         d->acquire = acquire_import(&w->core, &w->primitive, &key, 1, NULL, 0,
                                     (rl_bytes){value, RL_VALUE_LEN},
                                     (rl_bytes){value, RL_VALUE_LEN}, d->lease_ms,
-                                    w->primitive.rule ? 3 : 0, w->now_ms, &d->lease);
+                                    w->primitive.rule ? 3 : 0, how >> 4 & 1, w->now_ms,
+                                    &d->lease);
         return;
     }
     d->acquire = acquire_begin(&w->core, &w->primitive, &key, 1, NULL, 0,
