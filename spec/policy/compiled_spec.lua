@@ -23,6 +23,7 @@ local WATCH = [[
                 end
             end
         end
+        fn(0)                        -- what it loads at first is loaded once
         jit.flush()
         jit.attach(note, "trace")
         for i = 1, 1000 do
