@@ -85,6 +85,61 @@ describe("in nginx", function()
         ng:ends()
     end)
 
+    it("stream {} waits in the phases of a proxy's handshake", function()
+        if not (nginx.knows "ngx_stream_lua_module" and nginx.knows "proxy_ssl_verify_by") then
+            return pending "this nginx has no stream-lua-nginx-module with these phases"
+        end
+        local cluster, port, tls = support.cluster(3), support.free_port(), support.free_port()
+        local dir = support.tmpdir()
+        assert(support.sh(("openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=x -addext "
+            .. "subjectAltName=DNS:x -keyout %s/key -out %s/cert 2> /dev/null"):format(dir, dir)))
+        local ng = support.nginx { nodes = cluster, main = ([[
+            stream {
+                lua_package_path "%s/lua/?.lua;%s/lua/?/init.lua;%s/build/?.lua;;";
+                lua_package_cpath "%s/build/?.so;;";
+                init_by_lua_block {
+                    client = require("redlock").new { nodes = "%s", cluster = "spec", timeout = 2,
+                        connect_timeout = 5 }
+                    function try()
+                        local lock = client:getLock(ngx.get_phase())
+                        assert(lock:tryLock(10))
+                        assert(lock:unlock())
+                    end
+                }
+                server {
+                    listen 127.0.0.1:%d ssl;
+                    ssl_certificate %s/cert;
+                    ssl_certificate_key %s/key;
+                    ssl_verify_client optional_no_ca;
+                    return both;
+                }
+                server {
+                    listen 127.0.0.1:%d;
+                    proxy_pass 127.0.0.1:%d;
+                    proxy_ssl on;
+                    proxy_ssl_verify on;
+                    proxy_ssl_trusted_certificate %s/cert;
+                    proxy_ssl_name x;
+                    proxy_ssl_certificate_by_lua_block { try() }
+                    proxy_ssl_verify_by_lua_block { try() }
+                }
+            }]]):format(build.root, build.root, build.root, build.root,
+            table.concat(cluster:uris(), " "), tls, dir, dir, port, tls, dir) }
+        local other = support.warm_client(cluster)
+        local certs, verifies = other:getLock "proxy_ssl_cert", other:getLock "proxy_ssl_verify"
+        assert(certs:tryLock(5) and verifies:tryLock(5))
+        local session = support.spawn { "curl", "-s", "-m", "20",
+            "telnet://127.0.0.1:" .. port, stdin = "null", stdout = "pipe" }
+        for _, lock in ipairs { verifies, certs } do     -- the order of TLS 1.3
+            support.eventually(function()
+                return assert(other:locks(lock.name))[1].waiting == 1
+            end)
+            assert(lock:unlock())
+        end
+        assert.equal("both", session:read_all(15))
+        ng:ends()
+    end)
+
     it("threads of a pool lock as plain LuaJIT does, and their worker goes on", function()
         local cluster, dir = support.cluster(3), support.tmpdir()
         assert(support.sh("chmod 755 " .. dir))

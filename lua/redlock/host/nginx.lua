@@ -54,8 +54,8 @@ local session_lookup = patched and pcall(function() return ffi.C.redlock_ssl_pat
 local YIELDS = { rewrite = true, server_rewrite = true, access = true, precontent = true,
     preread = true, content = true, timer = true, ssl_cert = true, ssl_client_hello = patched,
     ssl_session_fetch = session_lookup,
-    proxy_ssl_verify = patched and ngx.config.subsystem == "http",
-    proxy_ssl_cert = patched and ngx.config.ngx_lua_version >= 10030 }
+    proxy_ssl_verify = patched, proxy_ssl_cert = patched
+        and (ngx.config.subsystem == "stream" or ngx.config.ngx_lua_version >= 10030) }
 
 local host
 local reader = { running = false, connected = false,
