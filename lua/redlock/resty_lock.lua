@@ -16,6 +16,7 @@ local _M = {}
 local EXPTIME, TIMEOUT = 30, 5           -- seconds, as in lua-resty-lock
 local MAX_KEY = 65535                    -- bytes, as in shared dictionaries
 local SHORTEST = 0.001                   -- reported wait of a call that waited, in seconds
+local BAD_EXPTIME = "bad exptime: a number of seconds is needed"
 
 -- Errors after which waiting may help; and those reported as "timeout".
 local AGAIN = { held = true, no_quorum = true, expired = true }
@@ -68,15 +69,25 @@ local function set_guard(self, owner)
     getfenv(self.guard).owner = owner
 end
 
--- The lease for an exptime; or nil and why the client's options do not allow it.
+local function is_exptime(exptime)
+    return type(exptime) == "number" and exptime >= 0
+end
+
+-- The lease for an exptime; nil: one that the watchdog renews.
 local function lease_of(client, exptime)
     local o = client.options
-    if type(exptime) ~= "number" or exptime ~= exptime or exptime < 0 then
-        return nil, "bad exptime: a number of seconds is needed"
-    elseif exptime > options.longest_lease(o) then
-        return nil, "bad exptime: " .. options.too_long(o, exptime)
+    if exptime > 0 and exptime <= options.longest_lease(o) then
+        return max(exptime, options.min_lease(o))
     end
-    return max(exptime, options.min_lease(o))
+end
+
+-- Has the watchdog renew a lock until exptime has passed, if no lease is as long.
+local function keep(lock, exptime)
+    local client = lock.client
+    local hold = client.holds:get(lock.owner, lock.id)
+    if exptime > 0 and not lease_of(client, exptime) and hold then
+        client.holds:keep(hold, client.options.lease, exptime)
+    end
 end
 
 --- A lock that is not acquired yet; lua-resty-lock's if its dictionary is not bound to a client.
@@ -91,18 +102,14 @@ function _M:new(cluster, opts)
         return nil, "dictionary not bound: call use(name, client), or install lua-resty-lock"
     end
     local exptime = opts and opts.exptime or EXPTIME
-    local lease, why
-    if exptime ~= 0 then
-        lease, why = lease_of(client, exptime)
-        if not lease then
-            return nil, why
-        end
+    if not is_exptime(exptime) then
+        return nil, BAD_EXPTIME
     end
     local timeout = opts and opts.timeout
     return setmetatable({
         client = client,
         prefix = prefix and prefix .. ":" or "",
-        lease = lease,
+        exptime = exptime,
         timeout = timeout and min(timeout, exptime) or TIMEOUT,
         held = nil,              -- the library's lock
         guard = nil,             -- releases it when this object is collected
@@ -138,9 +145,10 @@ function Lock:lock(key)
     end
     self.client.host.let_go()            -- what objects held that were just collected
     local began, elapsed = self.client.now(), 0
-    local ok, err = lock:tryLock(0, self.lease)
+    local lease = lease_of(self.client, self.exptime)
+    local ok, err = lock:tryLock(0, lease)
     if not ok and self.timeout > 0 and AGAIN[err.code] then
-        ok, err = lock:tryLock(self.timeout, self.lease)
+        ok, err = lock:tryLock(self.timeout, lease)
         elapsed = max(self.client.now() - began, SHORTEST)
     end
     if not ok then               -- who does not wait knows only "timeout", wherever he asks
@@ -151,6 +159,7 @@ function Lock:lock(key)
         return nil, "locked"
     end
     self.held = lock
+    keep(lock, self.exptime)
     set_guard(self, lock.owner)
     return elapsed
 end
@@ -174,15 +183,13 @@ function Lock:expire(exptime)
     if not lock then
         return nil, "unlocked"
     end
-    local lease, why = self.lease, nil
-    if exptime then
-        lease, why = lease_of(self.client, exptime)
+    exptime = exptime or self.exptime
+    if not is_exptime(exptime) then
+        return nil, BAD_EXPTIME
     end
-    if why then
-        return nil, why
-    end
-    local ok, err = lock:extend(lease)
+    local ok, err = lock:extend(lease_of(self.client, exptime))
     if ok then
+        keep(lock, exptime)
         return true
     end
     return nil, (err.code == "lost" or err.code == "not_held") and "not found" or tostring(err)

@@ -148,9 +148,11 @@ local function is_not_listened_to(self)
     end
 end
 
---- Notes that the watchdog keeps a hold from now on.
-function Holds:is_kept(hold)
-    self.fixed = self.fixed - (self.live[hold.key] == hold and 1 or 0)
+--- Has the watchdog keep a hold from now on, for max_hold seconds (false: no bound), by leases of
+-- `lease` seconds.
+function Holds:keep(hold, lease, max_hold)
+    rounds.keep(hold.lease, lease, max_hold)
+    self.fixed = self.fixed - (self.live[hold.key] == hold and not hold.kept and 1 or 0)
     hold.kept = true
 end
 

@@ -51,8 +51,7 @@ function _M.grow(lock, owner, hold, lease)
         end
     end
     if keep and not hold.kept then
-        rounds.keep(hold.lease, seconds, client.options.max_hold)
-        client.holds:is_kept(hold)
+        client.holds:keep(hold, seconds, client.options.max_hold)
     end
     hold.seconds = max(hold.seconds, seconds)
     return true

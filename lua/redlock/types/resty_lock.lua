@@ -4,8 +4,9 @@
 
 ---The interface of lua-resty-lock, with the same return values and texts, over a cluster. Each
 ---object is its own owner: any code that has it may unlock it, and collecting it releases its lock.
----It renews only leases with exptime 0. For libraries that require "resty.lock" themselves, set in
----`init_by_lua` before they load: `package.loaded["resty.lock"] = require "redlock.resty_lock"`.
+---It renews leases with exptime 0, or over max_lease. For libraries that require "resty.lock"
+---themselves, set in `init_by_lua` before they load:
+---`package.loaded["resty.lock"] = require "redlock.resty_lock"`.
 ---Dictionaries that you give to `use` become the cluster's; all others stay lua-resty-lock's.
 ---```lua
 ---local resty_lock = require "redlock.resty_lock"
@@ -41,7 +42,8 @@ function resty_lock:new(cluster, opts) end
 
 ---The options of lua-resty-lock.
 ---@class redlock.RestyLockOptions
----@field exptime? number  seconds until it expires; 0: renewed until `unlock`; default: 30
+---@field exptime? number  seconds until it expires, if longer than max_lease, a lease later at
+---  most; 0: renewed until `unlock`; default: 30
 ---@field timeout? number  seconds that `lock` waits, at most exptime; default: 5
 ---@field step? number  seconds; no effect, as a release wakes the waiters
 ---@field ratio? number  no unit; no effect
