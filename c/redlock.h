@@ -17,7 +17,7 @@
 
 /* A program and the library that it loads must have the same number, which is part of the
  * library's file name. Raise it with every change of code between the cdef markers. */
-#define RL_ABI 29
+#define RL_ABI 30
 
 #pragma GCC visibility push(default)
 /* The Makefile makes the FFI declaration of everything up to "cdef end": plain C
@@ -120,6 +120,7 @@ typedef enum rl_why {
     RL_WHY_OTHER_VERSION,    /* of its marker: marker_version */
     RL_WHY_OTHER_DATABASE,   /* marker_db */
     RL_WHY_OTHER_CLUSTER,    /* node `foreign` has another name or list: cluster, servers */
+    RL_WHY_CHANGING,         /* node `foreign` is in a change of servers: servers */
     RL_WHY_OTHER_MAX_LEASE,  /* marker_max_lease_ms */
     RL_WHY_GUARD_OFF,        /* others use it with the restart guard, and we without */
     RL_WHY_REPLICA,          /* server.master_host, server.master_port */

@@ -221,6 +221,16 @@ describe("servers that were used", function()
     end)
 end)
 
+it("init is not forced on servers that have votes as another number under the same name", function()
+    local cluster = support.cluster(5, { new = true })
+    assert.is_true(support.client(cluster):init())
+    local fewer = support.client { cluster[3], cluster[4], cluster[5] }
+    local err = support.fails("config", fewer:init { force = true })
+    assert.matches("is one of 5 servers .*, and this client has 3: run redlock change",
+        tostring(err))
+    assert.is_true(support.client(cluster):init { force = true })
+end)
+
 describe("a first command with a mistake in its list", function()
     -- A client of some nodes that grants nothing, and ends.
     local function mistaken(nodes)

@@ -52,6 +52,7 @@ local CAUSES = {
     other_version = marked("a", { version = 5 }),
     other_database = marked("a", { db = 1 }),
     other_cluster = marked("a", { cluster = "theirs" }),
+    changing = marked("l", { cluster = "change.0123456789abcdef" }),
     other_max_lease = marked("a", { max_lease = 90000 }),
     guard_off = function() return { restart_guard = false } end,
     replica = function(cluster)

@@ -132,12 +132,15 @@ describe("a change of servers", function()
         pcall(old.change, old, new)
         markers.write = write
         local err = support.fails("config", old:change(other))
-        assert.matches("a change to {[^}]*" .. servers[4].port .. ".*is not finished: run it again",
+        assert.matches("closed by a change to {[^}]*" .. servers[4].port .. ".*: finish it",
             tostring(err))
         assert(old:change(new))
         err = support.fails("config", old:change(other))
         assert.matches("belongs to", tostring(err), 1, true)
         await_votes(new)
+        for _, gone in ipairs { "redis://a", { 7 } } do
+            assert.has_error(function() new:change(other, { gone = gone }) end)
+        end
         err = support.fails("config", new:change(client_of(pick(servers, 1, 5))))
         assert.matches("no server stays", tostring(err), 1, true)
         err = support.fails("config", new:change(new))
@@ -147,6 +150,56 @@ describe("a change of servers", function()
         assert.matches("start it; or, if it is stopped for good, say so", tostring(err), 1, true)
         assert(new:change(other, { gone = { servers[4].uri } }))
         await_votes(other)
+    end)
+
+    it("is refused with another name for the list that another one has begun", function()
+        local servers, old = begun(4, 3)
+        local list = pick(servers, 4, 2, 3)
+        local one = client_of(list, { cluster = "orders.2" })
+        local two = client_of(list, { cluster = "b" })
+        local markers = require "redlock.servers.markers"
+        local write = markers.write
+        markers.write = function(client, ...)
+            local ok = write(client, ...)
+            return client == one and error "killed" or ok
+        end
+        pcall(old.change, old, one)
+        markers.write = write
+        local err = support.fails("config", old:change(two))
+        assert.matches("belongs to cluster orders.2", tostring(err), 1, true)
+        assert(old:change(one))
+        await_votes(one)
+    end)
+
+    it("that is unfinished says so, and to what, whichever list one has", function()
+        local servers, old = begun(4, 3)
+        local new = client_of(pick(servers, 4, 2, 3))
+        local markers = require "redlock.servers.markers"
+        local write, n = markers.write, 0
+        markers.write = function(...)
+            n = n + 1
+            return n > 2 and error "killed" or write(...)
+        end
+        pcall(old.change, old, new)
+        markers.write = write
+        local says = "closed by a change to {127.0.0.1:%d+ 127.0.0.1:%d+ 127.0.0.1:%d+}: finish it"
+        for _, client in ipairs { old, new } do
+            local found
+            support.eventually(function()
+                found = assert(client:check())
+                return found[2].why == "changing"
+            end, 10, "why")
+            assert.matches(says, tostring(found))
+            assert.equal("error", found.verdict)
+            support.eventually(function()            -- it has read the list
+                return tostring(select(2, client:getLock("x"):tryLock(0))):find(says)
+            end, 10, "an error")
+        end
+        assert(old:change(new))
+        local row = assert(old:check())[1]           -- it is closed, and is not in the new list
+        assert.equal("other_cluster", row.why)
+        assert.matches("give this program the new list", row.remedy, 1, true)
+        await_votes(new)
     end)
 
     it("gives the floors of servers that go to those that stay", function()

@@ -245,7 +245,8 @@ SIM_TEST(a_change_refuses_all, cluster_of(NULL))
     snprintf(word, sizeof(word), "%s%s", CLUSTER_CHANGE, hash);
     is_of(s, 0, word, THEIRS);
     CHECK_INT(tries(s), RL_CONFIG);
-    CHECK_INT(s->core.nodes[0].why, RL_WHY_OTHER_CLUSTER);
+    CHECK_INT(s->core.nodes[0].why, RL_WHY_CHANGING);
+    CHECK_INT(s->core.nodes[1].why, RL_WHY_CHANGING);
     CHECK_STR(info_of(s, 0).servers, THEIRS);
 }
 

@@ -18,10 +18,14 @@ void cluster_hash(const char *list, char *hash)
     snprintf(hash, CLUSTER_HASH + 1, "%016" PRIx64, h);
 }
 
+int cluster_is_change(const char *word)
+{
+    return !strncmp(word, CLUSTER_CHANGE, sizeof(CLUSTER_CHANGE) - 1);
+}
+
 const char *cluster_hash_in(const char *word)
 {
-    size_t len = sizeof(CLUSTER_CHANGE) - 1;
-    const char *hash = strncmp(word, CLUSTER_CHANGE, len) ? word : word + len;
+    const char *hash = cluster_is_change(word) ? word + sizeof(CLUSTER_CHANGE) - 1 : word;
     return cluster_is_hash(hash) ? hash : NULL;
 }
 

@@ -58,13 +58,36 @@ int64_t eligibility_left_ms(const struct core *core, int64_t now_ms)
     return quorum_nth_ms(left, known, quorum_with(core->n, core->options.margin));
 }
 
+/* The nodes in `among` that a change has closed, or those closed for our own list. */
+static uint32_t closed(const struct core *core, uint32_t among, int for_us)
+{
+    const struct guard *g = core->guards;
+    return NODES_WHERE(core, k, (among & bit(k)) && cluster_is_change(g[k].fields.cluster) &&
+                           (!for_us || cluster_is_of(g[k].fields.cluster, core->servers)));
+}
+
+/* The node whose marker names another cluster or list: i, or the first one; -1: none. What a
+ * change has closed comes first if that is unfinished; afterwards servers that went stay so. */
+static int foreign_to(const struct core *core, int i)
+{
+    uint32_t all = core->marker ? core->refusing : bit(i), ours = closed(core, all, 1);
+    uint32_t open = all & ~closed(core, all, 0), foreign = ours ? ours : open ? open : all;
+    return !foreign ? -1 : foreign & bit(i) ? i : __builtin_ctz(foreign);
+}
+
+static enum rl_why of_others(const struct core *core, int i)
+{
+    const char *word = core->guards[foreign_to(core, i)].fields.cluster;
+    return cluster_is_change(word) ? RL_WHY_CHANGING : RL_WHY_OTHER_CLUSTER;
+}
+
 enum rl_why eligibility_others(const struct core *core, int i)
 {
     const struct guard *g = &core->guards[i];
     if (core->marker || !g->marker[0])
         return RL_WHY_NONE;
     return g->kind == MARKER_READ && strcmp(g->fields.cluster, core->cluster)
-               ? RL_WHY_OTHER_CLUSTER
+               ? of_others(core, i)
                : RL_WHY_GUARD_OFF;
 }
 
@@ -79,7 +102,7 @@ static enum rl_why objection(const struct core *core, int i, int its_marker, int
     if (now_ms < g->suspect_ms)
         return RL_WHY_CLOCK_STEPPED;
     if (core->refusing)           /* a marker names another list, so no node may vote */
-        return RL_WHY_OTHER_CLUSTER;
+        return of_others(core, i);
     if (!its_marker)
         return RL_WHY_NONE;
     if (g->state == RL_GUARD_DISAGREES)
@@ -115,8 +138,7 @@ void eligibility_report(const struct core *core, int i, rl_node_info *out, int64
     int its_marker = g->state > RL_GUARD_ADMITTED || (!g->state && g->refused && ready);
     out->objection = g->twin && ready ? RL_WHY_TWIN
                                       : objection(core, i, core->marker && its_marker, now_ms);
-    uint32_t foreign = core->marker ? core->refusing : bit(i);
-    out->foreign = !foreign ? -1 : foreign & bit(i) ? i : __builtin_ctz(foreign);
+    out->foreign = foreign_to(core, i);
     out->quarantine_ms = state_guard_ms(core);
     out->marker_version = g->version;
     out->marker_db = (int32_t)g->fields.db;

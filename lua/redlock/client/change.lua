@@ -16,7 +16,7 @@ local question = require "redlock.runtime.question"
 local rounds = require "redlock.runtime.rounds"
 local script_text = require "redlock.runtime.script_text"
 
-local format, find, max = string.format, string.find, math.max
+local format, max = string.format, math.max
 
 local _M = {}
 
@@ -107,9 +107,6 @@ local function has_ended(change, row, ended)
             row.node)
     elseif seen.text == "" or seen.cluster == change.before then
         return false
-    elseif find(seen.cluster or "", CHANGE, 1, true) == 1 then
-        return refusal("%s: %s. That change is not finished: run it again first", row.node,
-            row.objection or seen.cluster)
     end
     return refusal("%s: %s", row.node, row.objection or "it belongs to another cluster")
 end
@@ -198,14 +195,17 @@ local function begin(change, first, base)
             voting = voting or row.marker and row.marker.cluster == change.word
                 and row.marker.state == "a"
         end
-        for place, row in ipairs(rows) do
-            local wanted, why = is_to_begin(change, row, first, begun[place], voting)
+        for _, place in ipairs(ordered(change.new)) do
+            local wanted, why = is_to_begin(change, rows[place], first, begun[place], voting)
             if wanted == nil then
                 return nil, why
             elseif wanted then
                 wrote = wrote + 1
-                begun[place] = markers.write(change.new, place, row.marker, "l", change.word,
-                    change.list, base)
+                begun[place] = markers.write(change.new, place, rows[place].marker, "l",
+                    change.word, change.list, base)
+                if not begun[place] then
+                    break                     -- somebody else has: look again
+                end
             end
         end
         if wrote == 0 then

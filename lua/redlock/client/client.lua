@@ -342,13 +342,14 @@ function methods:change(new, opts)
     if getmetatable(new) ~= Client then
         validate.bad("client", "a client of the new list is needed, not " .. type(new))
     end
+    local gone = validate.strings("gone", opts.gone or {}, self.size)
     for _, client in ipairs { self, new } do
         local ok, err = open_to_wait(client, "change")
         if not ok then
             return nil, err
         end
     end
-    return change.run(self, new, opts.gone or {})
+    return change.run(self, new, gone)
 end
 
 function methods:locks(pattern, opts)

@@ -11,12 +11,8 @@ local ffi_string = ffi.string
 local _M = {}
 
 -- A cluster by its name; or by its servers, at least the first ones. name: nil, or a hash of all.
-local cluster
-function cluster(name, servers)
-    local new = name and match(name, "^change%.(%x+)$")
-    if new then
-        return "a change to " .. cluster(new, servers)
-    elseif name and (#name ~= 16 or find(name, "%X")) then
+local function cluster(name, servers)
+    if name and (#name ~= 16 or find(name, "%X")) then
         return "cluster " .. name
     elseif servers == "" then
         return "another list of servers" .. (name and name ~= "" and " (" .. name .. ")" or "")
@@ -37,6 +33,15 @@ local function votes(info)
 end
 
 local PASSING = { new = true, memory_lost = true, clock_stepped = true }    -- they end by time
+
+-- The server whose marker names others: its label, their name or hash, their servers or "".
+local function foreigner(client, info, place)
+    local theirs = ffi.new "rl_node_info"
+    local foreign = info.foreign >= 0 and info.foreign or place - 1    -- -1: replaced since
+    load().rl_node_get_info(client.core, foreign, theirs)
+    return client.options.nodes[foreign + 1].label, ffi_string(theirs.cluster),
+        ffi_string(theirs.servers)
+end
 
 -- The sentences, or functions of the client, the server's info and place.
 local SENTENCES = {
@@ -70,15 +75,17 @@ local SENTENCES = {
             info.marker_db, client.options.nodes[place].db)
     end,
     other_cluster = function(client, info, place)
-        local theirs, ours = ffi.new "rl_node_info", client.options.cluster or nil
-        -- -1: its marker has been replaced since.
-        local foreign = info.foreign >= 0 and info.foreign or place - 1
-        load().rl_node_get_info(client.core, foreign, theirs)
-        return format("%s belongs to %s, and this client to %s; if these are the same servers "
-            .. "under other addresses, set the same `cluster` everywhere",
-            client.options.nodes[foreign + 1].label,
-            cluster(ffi_string(theirs.cluster), ffi_string(theirs.servers)),
-            cluster(ours, ffi_string(theirs.own_servers)))
+        local label, theirs, servers = foreigner(client, info, place)
+        return format("%s belongs to %s, and this client to %s; if the servers were changed, give "
+            .. "this program the new list; if these are the same servers under other addresses, "
+            .. "set the same `cluster` everywhere", label, cluster(theirs, servers),
+            cluster(client.options.cluster or nil, ffi_string(info.own_servers)))
+    end,
+    changing = function(client, info, place)
+        local label, theirs, servers = foreigner(client, info, place)
+        return format("%s is closed by a change to %s: finish it (run redlock change again; "
+            .. "--nodes: the servers of before), and give every program the new list", label,
+            cluster(match(theirs, "%x*$"), servers))
     end,
     other_max_lease = function(client, info)
         return format("another client set max_lease to %g s there, and this client has %g s; all "

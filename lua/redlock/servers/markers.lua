@@ -17,7 +17,10 @@ _M.SET = script_text.own "marker.set"
 
 local READ = [[
 local life = string.match(redis.call('info', 'replication'), 'master_replid:(%x+)') or '-'
-return {1, 0, string.sub(life, 1, 16) .. ' ' .. (redis.call('get', KEYS[1]) or '')}]]
+local list = redis.pcall('get', (string.gsub(KEYS[1], 'marker$', 'servers')))
+list = type(list) == 'string' and string.gsub(list, '%c', '') or ''
+local marker = redis.call('get', KEYS[1]) or ''
+return {1, 0, string.sub(life, 1, 16) .. ' ' .. list .. '\n' .. marker}]]
 local WRITE = "local function set()\n" .. _M.SET .. [[
 
 end
@@ -41,8 +44,8 @@ function _M.list(client)
 end
 
 --- Asks all servers at once.
--- @return a list of { life, text, inc, state, cluster }; without a marker text is "", and the words
---   are nil; or { code, message }: no answer; or nil and an error
+-- @return a list of { life, text, inc, state, cluster, servers: the list beside it }; without a
+--   marker text is "", and the words are nil; or { code, message }: no answer; or nil and an error
 function _M.read(client)
     local asked = {}
     for place = 1, client.size do
@@ -51,9 +54,10 @@ function _M.read(client)
     local said, err = question.ask_each(client, asked)
     for place, answer in ipairs(said or {}) do
         if answer.data then
-            local life, text = match(answer.data, "^(%S+) (.*)$")
+            local life, list, text = match(answer.data, "^(%S+) (%C*)\n(.*)$")
             local inc, state, word = match(text, "^(%x+) v4 (%a) %S+ %d+ %d+ (%S+)")
-            said[place] = { life = life, text = text, inc = inc, state = state, cluster = word }
+            said[place] = { life = life, text = text, inc = inc, state = state, cluster = word,
+                servers = list }
         end
     end
     return said, err

@@ -205,9 +205,26 @@ local function judge(client, rows, force, sent)
     return false, err, passes
 end
 
+-- Why a client with a name may not force servers: programs with a name compare no lists, so if
+-- these were admitted as more or fewer servers, two lists would have votes.
+local function of_another_number(client)
+    for place, seen in ipairs(client.options.cluster and markers.read(client) or {}) do
+        local _, n = gsub(seen.servers or "", "%S+", "")
+        if n > 0 and n ~= client.size then
+            return refusal("%s is one of %d servers ({%s}), and this client has %d: run redlock "
+                .. "change, with --new-cluster", client.options.nodes[place].label, n,
+                seen.servers, client.size)
+        end
+    end
+end
+
 --- See client:init. note: function(text), told why it waits; or nil.
 function _M.init(client, force, note)
     local ends, sent, seen, told = client.now() + WITHIN, false, nil, not note
+    local other = force and of_another_number(client)
+    if other then
+        return nil, other
+    end
     while true do
         local rows, now = look(client)
         if not rows then
