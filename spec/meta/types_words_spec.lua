@@ -46,8 +46,9 @@ describe("the reference of words", function()
         end
         assert_same("redlock.LossReason", reasons)
         assert_same("redlock.Signal", inside "options".signals)
-        local kinds = found('found%("([%w_]+)"', 'kind = "([%w_]+)"', '(%l+) = "error"',
-            'tell%("([%w_]+)"', 'or "([%w_]+)", command,', 'KINDS%[row.why%] or "([%w_]+)"')
+        local kinds = found('found%("([%w_]+)"', 'kind = "([%w_]+)"',
+            'warn%("([%w_]+)"', 'tell%("([%w_]+)"', 'or "([%w_]+)", command,',
+            'and "(%l+)" or "rights"', 'KINDS%[row.why%] or "([%w_]+)"')
         for words in pairs(found "local KINDS = ({ new = [^}]*)") do
             for kind in words:gmatch '"([%w_]+)"' do
                 kinds[kind] = true

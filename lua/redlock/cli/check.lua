@@ -17,6 +17,7 @@ redlock check [--wait] [--json]
 
 Asks each server for its version, role, age, clock and persistence, and whether it may vote.
 Acquires and releases a lock on each, and counts the clients that use another list of servers.
+A server is "ok" only if all of that was seen; a lock that it grants too late, twice, is an error.
 Prints a row with a verdict for each server, below them what to do, and a verdict on the whole.
 While a server is restarted or replaced, only `redlock check --wait` with status 0 says that the
 next one may follow. Status 1 does not: 2 of 3 servers may vote.

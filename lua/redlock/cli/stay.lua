@@ -25,75 +25,57 @@ function _M.pause(seconds)
     until not signo
 end
 
--- Whether the server may vote after a while, without any repair but a start.
-local function may_come(row)
-    local code = node_codes[row.code]
-    return row.guard == "guarded" or row.suspect_left > 0
-        or not row.ready and (code.silent or row.code == "loading" or row.code == "guarded")
+local PATIENCE = 5            -- seconds for servers that answer too late
+
+-- Whether what is wrong passes by itself, or by a start of the server.
+local function passes(row, found)
+    local code = found.kind == "marker" and row.marker_code or found.kind
+    return code == "guarded" or code == "clock_step" or code == "loading" or code == "slow"
+        or found.kind == "tokens" or code ~= "tls" and node_codes[code] and node_codes[code].silent
 end
 
--- What these servers wait for; nil: nothing, as all vote, or something else is wrong.
+-- What these servers wait for; nil: nothing, as all are ready, or something else is wrong. Then
+-- whether that is more than answers in time; and whether others have to teach fencing tokens.
 local function awaited(rows)
-    local list = {}
+    local list, more, untaught = {}, false, false
     for _, row in ipairs(rows) do
-        if row.verdict == "error" and not may_come(row) then
-            return nil
-        elseif row.verdict == "error" then
-            list[#list + 1] = row.node .. " (" .. (row.why or row.code) .. ")"
+        local lacks = row.verdict ~= "error" and row.floors == "none"
+        for _, found in ipairs(row.findings) do
+            if found.verdict == "error" and not passes(row, found) then
+                return nil
+            end
+            more = more or found.verdict == "error" and found.kind ~= "slow"
         end
+        if row.verdict == "error" or lacks then
+            list[#list + 1] = ("%s (%s)"):format(row.node, lacks and "its fencing tokens, which "
+                .. "others teach it" or row.why or row.findings[1].kind)
+        end
+        untaught = untaught or lacks
     end
-    return #list > 0 and table.concat(list, ", ") or nil
+    return list[1] and table.concat(list, ", "), more or untaught, untaught
 end
 
--- Waits until all servers vote, or one of them needs help. Reports what it waits for.
--- @return as until_ready()
-local function until_all_vote(client)
-    local told
+--- Waits until all servers vote and know the floors of fencing tokens, which the others teach them,
+-- or one of them needs help. Reports what it waits for.
+-- @return the last report of client:check(); or nil and an error; or nil, nil and the number of the
+--   signal that ended the wait
+function _M.until_ready(client)
+    local told, since
     process.catch()
     while true do
         local found, err = client:check()
-        local list = found and awaited(found)
-        if not list then
+        local list, more, untaught = awaited(found or {})
+        since = not more and since or process.now()
+        if not list or process.now() >= since + PATIENCE then
             return found, err
         elseif list ~= told then
             report.note("waiting for ", list)
             told = list
         end
+        if untaught then
+            rounds.teach(client)
+        end
         local signo = _M.pause(PAUSE)
-        if signo then
-            return nil, nil, signo
-        end
-    end
-end
-
--- The voting servers that have no floors, or did not say, as a text; nil: none.
-local function lack_floors(rows)
-    local list = {}
-    for _, row in ipairs(rows) do
-        if row.verdict ~= "error" and not row.marker_code
-            and (row.floors == "none" or row.floors == "no answer") then
-            list[#list + 1] = row.node
-        end
-    end
-    return #list > 0 and table.concat(list, ", ") or nil
-end
-
---- Waits until all servers vote and know the floors of fencing tokens, which the others teach them.
--- @return the last report of client:check(); or nil and an error; or nil, nil and the number of the
---   signal that ended the wait
-function _M.until_ready(client)
-    local told
-    while true do
-        local found, err, signo = until_all_vote(client)
-        local list = found and lack_floors(found)
-        if not list then
-            return found, err, signo
-        elseif list ~= told then
-            report.note("waiting until others teach the fencing tokens to ", list)
-            told = list
-        end
-        rounds.teach(client)
-        signo = _M.pause(PAUSE)
         if signo then
             return nil, nil, signo
         end

@@ -1,7 +1,6 @@
 --- redlock top: watches the locks.
 local args = require "redlock.cli.args"
 local config = require "redlock.cli.config"
-local floors = require "redlock.servers.floors"
 local health = require "redlock.servers.health"
 local json = require "redlock.text.json"
 local process = require "redlock.cli.process"
@@ -89,7 +88,7 @@ local function look(self)
     local client, seen = self.client, { time = os.time() }
     local servers, why = client:open()
     if servers then
-        servers, why = health.check(client, floors.look)
+        servers, why = health.check(client)
     end
     seen.servers, seen.error = servers or {}, why
     local list, err = client:locks(self.pattern, { rate = RATE, pause = function(_, seconds)

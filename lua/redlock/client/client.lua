@@ -303,14 +303,6 @@ function methods:connect(seconds)
     return connecting.connect(self, seconds)
 end
 
--- Checks beyond what the servers report: see health.check().
-local function look_closer(client, rows, found)
-    local known = floors.look(client, rows, found)
-    trial.look_at_scripts(client, rows, found)
-    trial.count_strangers(client, trial.try(client, rows, found), found)
-    return known
-end
-
 function methods:health()
     local ok, err = open_to_wait(self, "health")
     if not ok then
@@ -324,7 +316,7 @@ function methods:check()
     if not ok then
         return nil, err
     end
-    return health.check(self, look_closer)
+    return health.check(self, trial.look)
 end
 
 function methods:init(opts)

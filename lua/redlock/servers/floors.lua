@@ -8,7 +8,7 @@ local question = require "redlock.runtime.question"
 local rounds = require "redlock.runtime.rounds"
 local script_text = require "redlock.runtime.script_text"
 
-local ipairs, tonumber, format = ipairs, tonumber, string.format
+local ipairs, tonumber, format, insert = ipairs, tonumber, string.format, table.insert
 
 local _M = {}
 
@@ -42,34 +42,32 @@ local NONE = "it does not know the fencing tokens of before; while it does not, 
 local WILD = "it counts fencing tokens from %.0f, years ahead of every clock, and has no vote on "
     .. "them; if too few other servers can correct it, delete redlock:{server}:floor on it"
 
---- What the servers know of tokens, for client:check(); calls found(place, finding) for each row
--- that votes and has no floors, or some out of range.
--- @return "all", "none", "out of range" or "no answer", by place: nothing where the user may not
---   look
-function _M.look(client, rows, found)
-    local known, asked = {}, { subject = "check", body = TELL, keys = { _M.KEY },
+--- What the servers know of tokens, by rows of client:check(): adds to seen[place].floors "all",
+-- "none", "out of range" or "no answer" (nothing where the user may not look), and to its findings
+-- where the server votes and has none, or some out of range.
+function _M.look(client, rows, seen)
+    local asked = { subject = "check", body = TELL, keys = { _M.KEY },
         args = { _M.limit(client), client.guarded and "1" or "" } }
     local round = question.begin(client, asked)
     if not round or not rounds.await(client, round) then
         rounds.free(round)
-        return known
+        return
     end
     for place, row in ipairs(answers.rows(client, round)) do
         local code = node_codes[row.code]
-        known[place] = rows[place].ready and code and code.silent and "no answer" or nil
+        seen[place].floors = rows[place].ready and code and code.silent and "no answer" or nil
     end
     local told = answers.of(client, round)
     rounds.free(round)
     for _, answer in ipairs(told) do
         local place, word = answer.node, WORDS[answer.vote]
-        known[place] = word
+        seen[place].floors = word
         if rows[place].verdict ~= "error" and (answer.vote == 2
             or word == "none" and client.guarded) then
-            found(place, { kind = "tokens", verdict = "warning",
+            insert(seen[place].findings, { kind = "tokens", verdict = "warning",
                 message = answer.vote == 2 and format(WILD, answer.info) or NONE })
         end
     end
-    return known
 end
 
 return _M

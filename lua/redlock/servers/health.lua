@@ -42,13 +42,17 @@ local function read(client, i, info, since)
     C.rl_node_get_info(client.core, i - 1, info)
     local row = { node = client.options.nodes[i].label, ready = info.stats.ready ~= 0 }
     row.code = ffi_string(C.rl_code_name(info.stats.code))
+    row.lost = info.lost ~= 0 and ffi_string(C.rl_code_name(info.lost)) or nil
     if not row.ready then
         row.message, row.why = reasons.text(client, i, info)
     elseif since and tonumber(info.heard_ms) / 1000 < since then
         row.ready, row.code, row.message = false, "timeout", "connected, but no answer in time"
+        row.late = true
+    end
+    if not row.ready and row.code == "ok" then       -- it connects again
+        row.code = row.lost or "pending"
     end
     row.reachable = row.ready or node_codes[row.code] ~= nil and node_codes[row.code].up == true
-    row.lost = info.lost ~= 0 and ffi_string(C.rl_code_name(info.lost)) or nil
     row.guard = GUARDS[tonumber(info.guard)]
     row.steps = info.steps
     row.step = tonumber(info.step_ms) / 1000
@@ -119,46 +123,89 @@ local KINDS = { new = "guarded", memory_lost = "guarded", quarantine_over = "gua
 -- Findings about rights that leave a server its vote, but not for all that redlock run does.
 local LACKING = { unverified = true, rights = true }
 
+local function is_slow(row, client)
+    return (row.round_trip or 0) > client.options.timeout
+end
+
+-- A server that answers later than programs wait.
+local function slow(row, client)
+    local wait = client.options.timeout
+    local took = is_slow(row, client) and "" or "more than "
+    return { kind = "slow", verdict = "error", message = format("it answers after %s%s; programs "
+        .. "wait %s: bring the servers closer, or raise the option `timeout`", took,
+        duration(took == "" and row.round_trip or wait), duration(wait)) }
+end
+
+-- What must have been seen of a server before it is ok: functions of its row, the client, what a
+-- trial has shown (nil: none was made), and the first finding so far. They return true; or a
+-- finding, which says what was not seen.
+local EVIDENCE = {
+    function(row, client)                    -- an answer
+        return row.ready or row.late and is_slow(row, client) and slow(row, client)
+            or { kind = row.code, verdict = "error", message = row.message
+            .. (row.stale and " (the values shown are its last ones)" or "") }
+    end,
+    function(row, _, seen)                   -- a marker that admits it
+        if row.objection then
+            local kind = KINDS[row.why] or "disagrees"
+            return { kind = kind, verdict = kind == "marker" and ADMITTED[row.guard] and "warning"
+                or "error", message = row.objection }
+        end
+        return ADMITTED[row.guard] or row.guard == "off" or not (row.ready and seen)
+            or { kind = "marker", verdict = "error", message = "it has not shown its marker" }
+    end,
+    function(row, client)                    -- which process it is, in which role
+        return not row.ready or row.role == "master" and row.run_id ~= "" and not row.unverified
+            or { kind = "unverified", verdict = "warning", message = "it does not show its run_id "
+            .. "(INFO): it issues no fencing tokens" .. (client.guarded and ", and a restart that "
+            .. "keeps its keys is not noticed" or "") .. "; allow INFO to this user" }
+    end,
+    function(row)                            -- its clock
+        return not row.ready or row.clock_offset ~= nil or { kind = "no_clock", verdict = "warning",
+            message = "steps of its clock are not noticed; allow TIME to this user" }
+    end,
+    function(row, client, seen)              -- a lock: granted, kept and released in time
+        if not row.ready or not seen or seen.tried then
+            return true
+        end
+        local code = node_codes[seen.code]
+        local late = code and code.silent or is_slow(row, client)
+        return late and slow(row, client) or { kind = code and "trial" or "pending",
+            verdict = "error", message = "no lock was tried on it: "
+            .. (seen.message or "it was connected too late") }
+    end,
+    function(row, client, seen, told)        -- the fencing tokens of before
+        return not row.ready or not seen or row.floors == "all" or row.floors and not client.guarded
+            or (told or seen.findings[1]) and true
+            or { kind = row.floors and "tokens" or "rights", verdict = "error", message = "it does "
+            .. "not say which fencing tokens it knows" }
+    end,
+}
+
 -- What is wrong with a node: a list of { kind, verdict, message }.
-local function findings_of(client, row, user)
+local function findings_of(client, row, user, seen)
     local list = {}
-    local function found(kind, verdict, ...)
-        list[#list + 1] = { kind = kind, verdict = verdict, message = format(...) }
+    for _, look in ipairs(EVIDENCE) do
+        local lacking = look(row, client, seen, list[1])
+        list[#list + 1] = lacking ~= true and lacking or nil
     end
-    local guarded = client.guarded
-    if not row.ready then
-        found(row.code, "error", "%s%s", row.message, row.stale
-            and " (the values shown are its last ones)" or "")
-    end
-    if row.objection then
-        local kind = KINDS[row.why] or "disagrees"
-        found(kind, kind == "marker" and ADMITTED[row.guard] and "warning" or "error", "%s",
-            row.objection)
-    end
-    if row.ready and row.unverified then
-        found("unverified", "warning", "it does not show its run_id (INFO): it issues no "
-            .. "fencing tokens%s; allow INFO to this user",
-            guarded and ", and a restart that keeps its keys is not noticed" or "")
-    end
-    if row.ready and not row.clock_offset then
-        found("no_clock", "warning", "steps of its clock are not noticed; allow TIME to this "
-            .. "user")
+    local function warn(kind, ...)
+        list[#list + 1] = { kind = kind, verdict = "warning", message = format(...) }
     end
     if row.maxmemory and row.maxmemory > 0 and row.eviction ~= "noeviction" then
-        found("eviction", "warning", "maxmemory-policy %s can drop locks; set it to "
-            .. "noeviction", row.eviction)
+        warn("eviction", "maxmemory-policy %s can drop locks; set it to noeviction", row.eviction)
     end
-    if row.ready and not guarded and row.persistence == "none seen" then
-        found("persistence", "warning", "it may forget its locks when it restarts (INFO shows no "
-            .. "persistence), and the guard is off; set restart_guard = true, or appendonly "
-            .. "yes with appendfsync always")
+    if row.ready and not client.guarded and row.persistence == "none seen" then
+        warn("persistence", "it may forget its locks when it restarts (INFO shows no persistence), "
+            .. "and the guard is off; set restart_guard = true, or appendonly yes with appendfsync "
+            .. "always")
     end
     local o = client.options
     local bound = o.lease * o.drift_factor + 0.002
     if row.clock_offset and abs(row.clock_offset) - row.clock_error > bound then
-        found("clock", "warning", "its clock and ours differ by %+.3f s, which is more than "
-            .. "the %.3f s that a lease allows for: a step would free locks early; let NTP "
-            .. "slew them", row.clock_offset, bound)
+        warn("clock", "its clock and ours differ by %+.3f s, which is more than the %.3f s that a "
+            .. "lease allows for: a step would free locks early; let NTP slew them",
+            row.clock_offset, bound)
     end
     return _M.lacks(list, row.version, user)
 end
@@ -232,10 +279,10 @@ function _M.findings(client, without_files)
 end
 
 -- Adds findings, verdict and remedy to a node's row.
-local function judged(client, i, row, more)
-    local node = client.options.nodes[i]
-    row.findings = findings_of(client, row, node.user)
-    for _, found in ipairs(more and more[i] or {}) do
+local function judged(client, i, row, seen)
+    row.floors = seen and seen.floors
+    row.findings = findings_of(client, row, client.options.nodes[i].user, seen)
+    for _, found in ipairs(seen and seen.findings or {}) do
         row.findings[#row.findings + 1] = found
     end
     row.verdict = "ok"
@@ -251,13 +298,13 @@ local function judged(client, i, row, more)
 end
 
 --- The rows of all nodes, from what is known now, with verdict and remedy. A node that has not
--- answered since `since` (of client.now(); or nil) timed out; more: further findings, lists by a
--- node's place; or nil.
-function _M.rows(client, since, more)
+-- answered since `since` (of client.now(); or nil) timed out. seen: by place, what check() has
+-- tried on it; nil: "ok" is said without a trial.
+function _M.rows(client, since, seen)
     rounds.load()
     local info, rows = ffi.new "rl_node_info", {}
     for i = 1, client.size do
-        rows[i] = judged(client, i, read(client, i, info, since), more)
+        rows[i] = judged(client, i, read(client, i, info, since), seen and seen[i])
     end
     return rows
 end
@@ -362,33 +409,45 @@ local function sum_up(rows, wanted)
     rows.verdict = sufficing < wanted and "error" or why and "warning" or "ok"
 end
 
---- See client:check. more(client, rows, found) calls found(place, finding) for further findings,
--- and returns what each node knows of fencing tokens.
-function _M.check(client, more)
-    local began = client.now()
-    local ok, err = rounds.check(client)
-    if not ok then
-        return nil, err
+-- How often servers are asked that are connected and answer too late: once may be a pause.
+local TRIES = 2
+
+local function is_late(rows)
+    for _, row in ipairs(rows) do
+        if row.late then
+            return true
+        end
     end
-    local findings = {}
-    local known = more(client, _M.rows(client, began), function(place, found)
-        findings[place] = findings[place] or {}
-        insert(findings[place], found)
-    end)
+end
+
+--- See client:check. try(client, rows), or nil, returns what was seen of each node: { tried =
+-- whether it answered a trial lock in time, or nil with code and message; floors; findings }.
+function _M.check(client, try)
+    local began, rows
+    for _ = 1, TRIES do
+        began = client.now()
+        local ok, err = rounds.check(client)
+        if not ok then
+            return nil, err
+        end
+        rows = _M.rows(client, began)
+        if not is_late(rows) then
+            break
+        end
+        rounds.sleep(client, client.options.timeout)     -- a silent server is not asked
+    end
+    local seen = try and try(client, rows)
     if client.closed then    -- during the questions
         return nil, errors.new("closed", "check")
     end
-    local rows = _M.rows(client, began, findings)
+    rows = _M.rows(client, began, seen)
     rows.findings = _M.findings(client)
     if are_new(rows) then
-        insert(rows.findings, { kind = "new", verdict = "warning", message = format("if no program "
-            .. "has used these servers in the last %d s: redlock init",
+        insert(rows.findings, { kind = "new", verdict = "warning", message = format("if no "
+            .. "program has used these servers in the last %d s: redlock init",
             ceil(client.options.max_lease)) })
     end
     rows.quorum, rows.source = quorum(#rows), client.from.source
-    for i, row in ipairs(rows) do
-        row.floors = known[i]
-    end
     sum_up(rows, rows.quorum + client.options.margin)
     return setmetatable(rows, Report)
 end

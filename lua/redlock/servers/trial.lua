@@ -1,4 +1,4 @@
---- For client:check(): tries to take, keep and release a lock of its own on each server, and counts
+--- For client:check(): takes, keeps and releases a lock of its own on each server, and counts
 -- clients with another list of servers.
 
 local question = require "redlock.runtime.question"
@@ -6,11 +6,12 @@ local ffi = require "ffi"
 local floors = require "redlock.servers.floors"
 local load = require("redlock.runtime.ffi").load
 local node_codes = require "redlock.runtime.node_codes"
+local rounds = require "redlock.runtime.rounds"
 local script_text = require "redlock.runtime.script_text"
 
 local band, ipairs, pairs = require("bit").band, ipairs, pairs
-local format, gmatch, gsub, match, concat = string.format, string.gmatch, string.gsub,
-    string.match, table.concat
+local format, gmatch, gsub, match = string.format, string.gmatch, string.gsub, string.match
+local concat, insert, remove = table.concat, table.insert, table.remove
 
 local _M = {}
 
@@ -23,21 +24,26 @@ local MISSED = {
     [SCRIPT] = "no lock can be taken", SET = "no lock can be taken",
     GET = "locks cannot be looked at or extended",
     GETRANGE = "released locks stay closed until their lease ends",
+    KEPT = "no lock is kept",
     EVAL = "no lock can be taken when a server has forgotten its scripts; new ones stay guarded",
     PTTL = "leases are not extended", PEXPIRE = "leases are not extended",
     DEL = "released locks stay closed until their lease ends",
     PUBLISH = "waiters are not woken by a release, and ask from time to time",
 }
-local ERRORS = { [SCRIPT] = true, SET = true, GET = true, GETRANGE = true }
+local ERRORS = { [SCRIPT] = true, SET = true, GET = true, GETRANGE = true, KEPT = true }
 local FENCED = "there are no fenced locks, of which redlock run takes one unless it "
     .. "has --plain"
 
--- Adds one server's failures (command -> why) by found(finding).
-local function judge(failed, user, found)
+-- Adds one server's failures (command -> why) to its findings.
+local function judge(failed, user, findings)
     local fenced, reason = {}, nil
+    if failed.SET or failed.GET or failed.EVAL or failed[SCRIPT] then
+        failed.KEPT = nil                -- of course
+    end
     local function tell(kind, what, why, missed)
-        found { kind = kind, verdict = ERRORS[what] and "error" or "warning", message = format(
-            "a lock was tried as user %s, and %s failed (%s): %s", user, what, why, missed) }
+        insert(findings, { kind = kind, verdict = ERRORS[what] and "error" or "warning",
+            message = format("a lock was tried as user %s, and %s failed (%s): %s", user, what, why,
+                missed) })
     end
     for command, why in pairs(failed) do
         if MISSED[command] then
@@ -51,42 +57,61 @@ local function judge(failed, user, found)
     end
 end
 
---- Takes and releases a lock on each server that is ready, by `rows` of client:check(); calls
--- found(place, finding) for each fault.
--- @return questions for their clients, to the servers that have few enough
-function _M.try(client, rows, found)
-    local name, asked, failed, few = client.options.prefix .. "redlock:check", {}, {}, {}
+-- Takes one.failed and one.answered (of the two steps) from an answer to a question of try().
+local function read(one, said)
+    local code, failed = node_codes[said.code], one.failed
+    for command, why in gmatch(said.data or "", "(%u+) ([^\n]*)") do
+        failed[command] = gsub(why, "[^ -~]", "?")
+    end
+    if said.data then                -- EVALSHA worked where EVAL had failed
+        failed.EVAL, failed[SCRIPT] = failed[SCRIPT], nil
+        one.few = said.info > 1 and said.info <= LISTED
+    elseif code and not code.silent then
+        failed[SCRIPT] = said.message
+    end
+    one.answered = one.answered + ((said.data or code and not code.silent) and 1 or 0)
+    one.code, one.message = one.code or said.code, one.message or said.message
+end
+
+-- How often a lock is tried on a server that answers too late: once may be a pause.
+local TRIES = 2
+
+-- Takes and releases a lock on each server that is ready, by `rows` of client:check(): adds to
+-- seen[place] what came of it.
+local function try(client, rows, seen)
+    local asked, name = {}, format("%sredlock:check:%08x", client.options.prefix,
+        rounds.random(client) * 2 ^ 32)
     for place, row in ipairs(rows) do
         asked[#asked + 1] = row.ready and { body = TRIAL, place = place, keys = { name },
             args = { "", format("redlock:{%s}:fence", name), floors.KEY,
                 format("redlock:{%s}:free", name) } } or nil
-        failed[place] = {}
     end
-    for _, step in ipairs { "take", "release" } do    -- the first by EVAL, the second by EVALSHA
+    for _ = 1, TRIES do
         for _, one in ipairs(asked) do
-            one.args[1] = step
+            one.failed, one.answered, one.code, one.message = {}, 0, nil, nil
         end
-        few = {}
-        for k, said in ipairs(question.ask_each(client, asked)) do
-            local place, code = asked[k].place, node_codes[said.code]
-            for command, why in gmatch(said.data or "", "(%u+) ([^\n]*)") do
-                failed[place][command] = gsub(why, "[^ -~]", "?")
+        for _, step in ipairs { "take", "release" } do    -- by EVAL, then by EVALSHA
+            for _, one in ipairs(asked) do
+                one.args[1] = step
             end
-            local list = failed[place]
-            if said.data then            -- EVALSHA worked where EVAL had failed
-                list.EVAL, list[SCRIPT] = list[SCRIPT], nil
-            elseif code and not code.silent then
-                list[SCRIPT] = said.message
+            for k, said in ipairs(question.ask_each(client, asked)) do
+                read(asked[k], said)
             end
-            few[#few + 1] = said.data and said.info > 1 and said.info <= LISTED
-                and { clients = true, place = place } or nil
+        end
+        for k = #asked, 1, -1 do
+            local one = asked[k]
+            local its = seen[one.place]
+            its.code, its.message, its.few = one.code, one.message, one.few
+            if one.answered == 2 then
+                its.tried, its.failed = true, one.failed
+                remove(asked, k)
+            end
         end
     end
-    for place, list in ipairs(failed) do
+    for place, its in ipairs(seen) do
         local _, user = client.credentials:of(place)
-        judge(list, user or "default", function(what) found(place, what) end)
+        judge(its.failed or {}, user or "default", its.findings)
     end
-    return few
 end
 
 -- Whether scripts could change what those of all users share, by changing nothing. Versions do not
@@ -104,9 +129,8 @@ local SHARED = { "any user who may run scripts can change redis.call for all use
     .. UPGRADE:format("Redis 6.2.20, 7.2.11, 7.4.6, 8.0.4 or 8.2.2, or Valkey 7.2.11, 8.0.6 or "
     .. "8.1.4 (CVE-2025-46818)") }
 
---- Names servers whose scripts one user can change for all, where the client has a user. rows,
--- found: as for try().
-function _M.look_at_scripts(client, rows, found)
+-- Names servers whose scripts one user can change for all, where the client has a user.
+local function look_at_scripts(client, rows, seen)
     local asked = {}
     for place, row in ipairs(rows) do
         local _, user = client.credentials:of(place)
@@ -115,29 +139,46 @@ function _M.look_at_scripts(client, rows, found)
     for k, said in ipairs(question.ask_each(client, asked)) do
         for i, message in ipairs(SHARED) do
             if said.vote == 1 and band(said.info, i) > 0 then
-                found(asked[k].place, { kind = "shared", verdict = "warning", message = message })
+                insert(seen[asked[k].place].findings, { kind = "shared", verdict = "warning",
+                    message = message })
             end
         end
     end
 end
 
---- Counts the connections of clients with another list of servers, where CLIENT LIST is allowed:
--- their connections are named redlock:LIST, or redlock!LIST. asked, found: as for try().
-function _M.count_strangers(client, asked, found)
-    local info = ffi.new "rl_node_info"
+-- Counts the connections of clients with another list of servers, where CLIENT LIST is allowed:
+-- their connections are named redlock:LIST, or redlock!LIST.
+local function count_strangers(client, seen)
+    local info, asked = ffi.new "rl_node_info", {}
     load().rl_node_get_info(client.core, 0, info)
     local list = ffi.string(info.list)
     local function is_strange(line)
         local theirs = match(line, " name=redlock[:!](%x%x%x%x%x%x%x%x) ")
         return theirs and theirs ~= list
     end
+    for place, its in ipairs(seen) do
+        asked[#asked + 1] = its.few and { clients = true, place = place } or nil
+    end
     for k, said in ipairs(question.ask_each(client, asked)) do
         local n, text = question.count_connections(said.data, is_strange)
         if n > 0 then
-            found(asked[k].place, { kind = "lists", verdict = "warning", message = text
-                .. " another list of servers; all clients need the same" })
+            insert(seen[asked[k].place].findings, { kind = "lists", verdict = "warning",
+                message = text .. " another list of servers; all clients need the same" })
         end
     end
+end
+
+--- What servers show when they are used, by `rows` of client:check(): see health.check().
+function _M.look(client, rows)
+    local seen = {}
+    for place in ipairs(rows) do
+        seen[place] = { findings = {} }
+    end
+    try(client, rows, seen)
+    floors.look(client, rows, seen)
+    look_at_scripts(client, rows, seen)
+    count_strangers(client, seen)
+    return seen
 end
 
 return _M

@@ -6,7 +6,7 @@
 
 ---How bad a finding is.
 ---@alias redlock.Verdict
----| "ok" # nothing is wrong
+---| "ok" # all was seen that a lock needs: a trial lock, its marker, tokens, clock, role, run_id
 ---| "warning" # it works, and something should be changed: see the remedy
 ---| "error" # a server has no vote; of the whole report: no majority has
 
@@ -42,6 +42,7 @@
 ---| "tls_mix" # some servers use TLS, others do not
 ---| "exposed" # every user of this machine may read a file with a secret, or change one in use
 ---| "trial" # this user could not take, keep or release a lock on it
+---| "slow" # it answered a trial lock too late, twice
 ---| "rights" # this user lacks a right that fenced locks, or new servers, need
 ---| "lists" # clients with another list of servers are connected
 

@@ -21,6 +21,8 @@ else
     if redis.pcall('GET', KEYS[1]) == OURS then
         try('PEXPIRE', KEYS[1], 5000)
         try('DEL', KEYS[1])
+    else
+        failed = 'KEPT it was not there any more\n'
     end
     try('PUBLISH', ARGV[4], '')
     try('HSET', fence, '0', '')
