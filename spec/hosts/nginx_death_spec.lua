@@ -532,8 +532,15 @@ describe("in a large worker of nginx a request that dies", function()
 
     setup(function()
         cluster = support.cluster(3)
-        ng = support.nginx { nodes = cluster, server = SERVER, options = "lease = 1.5",
+        ng = support.nginx { nodes = cluster, options = "lease = 1.5",
+            server = SERVER .. "location /n { content_by_lua_block { ngx.print(collections) } }",
             init = [[
+                collections = 0
+                local function count()
+                    collections = collections + 1
+                    getmetatable(newproxy(true)).__gc = count
+                end
+                count()
                 ballast = {}
                 for i = 1, 1000 do
                     ballast[i] = {}
@@ -544,6 +551,20 @@ describe("in a large worker of nginx a request that dies", function()
             ]] }
     end)
     teardown(function() ng:ends "TERM" end)
+
+    -- The collector, which may find him, works in a hurry, and then rests for as long as 1 % of a
+    -- core allows.
+    it("is not looked for all the time where the holder lives", function()
+        local function collections() return tonumber((ng:get "/n")) end
+        local holder = ng:begin "/once?name=lives&hold=9"
+        support.eventually(function() return cluster:keys() > 0 end)
+        local waiter, before = ng:begin "/once?name=lives&wait=30", collections()
+        support.eventually(function() return collections() >= before + 3 end)
+        before = collections()
+        assert.equal("ok", ng:get "/once?name=other&hold=3")
+        assert.equal(before, collections())
+        assert.equal("ok ok", holder:finish() .. " " .. waiter:finish())
+    end)
 
     it("is found in some seconds by those who wait for its lock", function()
         assert.is_true(tonumber((ng:get "/memory")) > 50000)

@@ -28,8 +28,9 @@ local IDLE_MS = 1000          -- the reader ends after this long without a waite
 -- at once in a small worker, and never stops a large one for long. A waiter whose name another
 -- request has held for SUSPECT_S may wait for a dead one, and a forgotten lock must not keep a
 -- worker that is told to quit: then the collector runs every HUNT_MS until it has finished, and
--- again once a second.
-local STOP_S, CALM_MS, HUNT_MS = 0.002, 250, 20
+-- again once a second. Where that took long it first rests for REST times as long, but not in a
+-- worker that quits.
+local STOP_S, CALM_MS, HUNT_MS, REST = 0.002, 250, 20, 100
 local SUSPECT_S = 0.5
 local START_MS = 20           -- the reader may take this long to start; then waiters poll
 local LATE_MS = 1000          -- the log mentions a missing reader after this
@@ -145,17 +146,21 @@ end
 -- Collections to finish before the holds of a dead coroutine are released: one that may have been
 -- under way at its death, one that finds the owner, and one for the holds of an opts.owner.
 local COLLECTIONS = 3
-local left_to_collect = 0
-local hunt = 0                -- collections left of those that are hurried
+local left, hurried = 0, false
+local spent, rest = 0, 0      -- by these collections (s); none begins before this (ms)
 
-local function collect()
-    local stop = clock() + STOP_S
-    while (left_to_collect > 0 or hunt > 0) and clock() < stop do
+local function collect(now_in_ms)
+    local began = clock()
+    local now = began
+    while left > 0 and now < began + STOP_S do
         for _ = 1, 10 do     -- of some microseconds each
-            if collectgarbage "step" then
-                left_to_collect, hunt = left_to_collect - 1, hunt - 1
-            end
+            left = left - (collectgarbage "step" and 1 or 0)
         end
+        now = clock()
+    end
+    spent = spent + now - began
+    if left <= 0 and spent > 0 then
+        rest, spent, hurried = now_in_ms + REST * 1000 * spent, 0, false
     end
 end
 
@@ -163,22 +168,23 @@ end
 -- its locks are no longer renewed, also where nothing else makes it run.
 -- @return in how many ms to run again; false: not at all
 local function look_for_dead(box)
-    if box:holds_something() then
-        left_to_collect = COLLECTIONS
-    elseif left_to_collect <= 0 then
+    local holding, exiting, now = box:holds_something(), ngx.worker.exiting(), now_ms(box)
+    if not holding and left <= 0 then
         return false
+    elseif holding and (now >= rest or exiting) then
+        left = left > 0 and left or COLLECTIONS
+        if not hurried and (exiting or box:is_waited_for(SUSPECT_S)) then
+            left, hurried = COLLECTIONS, true
+        end
     end
-    if hunt <= 0 and (ngx.worker.exiting() or box:is_waited_for(SUSPECT_S)) then
-        hunt = COLLECTIONS
-    end
-    local hunting = hunt > 0
+    local hunting = hurried
     owners.look()
-    collect()
+    collect(now)
     box:let_go()
     if hunting then
-        return hunt > 0 and HUNT_MS or IDLE_MS
+        return hurried and HUNT_MS or IDLE_MS
     end
-    return (left_to_collect > 0 or box:holds_something()) and CALM_MS
+    return (left > 0 or box:holds_something()) and CALM_MS
 end
 
 -- Semaphores run their waiters in the order of the posts, after the running handler. A fence posted
