@@ -137,5 +137,14 @@ describe("the servers of compose", function()
         assert.equal(0, status, said)
         assert.is_nil(said:find "warning", said)
         assert.equal(0, (redlock("run", "x", "--", "true")))
+        -- The healthcheck, in the container: it votes, or it does not.
+        local file = text:match '\n    test: %["CMD", "sh", "(.-)"%]\n'
+        local _, n = text:gsub('"%.%./kubernetes/ready%.sh:' .. file .. ':ro"', "")
+        assert.equal(3, n)
+        local port = uris[1]:match "%d+$"
+        local healthy = ("sh %s/examples/kubernetes/ready.sh -p %s"):format(build.root, port)
+        assert.is_true(support.sh(healthy))
+        support.connect(port):call "FLUSHALL"
+        assert.is_not_true(support.sh(healthy))
     end)
 end)
