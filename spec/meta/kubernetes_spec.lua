@@ -355,7 +355,13 @@ describe("the pods for Kubernetes", function()
         sys.write_file(home .. "/etc/redlock.conf", (settings:gsub("lease = 1", "lease = 2")))
         local programs = locking.start(4, environment())
         support.eventually(all_ready, 30)
+        -- A password is changed meanwhile: both are valid, then the new one is used.
+        sys.write_file(home .. "/run/password", "secret\nnew\n")
         rollout(false)
+        sys.write_file(home .. "/run/password", "new\n")
+        assert.is_true(all_ready())
+        assert.equal(0, (cli.ends(support.spawn { cli.REDLOCK, "run", "x", "--", "true",
+            stdout = "pipe", env = environment() })))
         local seen = programs:stop()
         assert.same({ 0, 0, 0, 0 }, { seen.refused, seen.lost, seen.twice, seen.back }, seen.errors)
         assert.is_true(seen.longest < 2, seen.longest)

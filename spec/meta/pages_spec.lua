@@ -8,9 +8,10 @@ local support = require "spec.support"
 local sys = require "spec.support.sys"
 
 -- Pages whose snippets have specs of their own: readme_spec, operations_spec, testing/page_spec,
--- three_servers_spec.
+-- three_servers_spec, kubernetes_spec.
 local ELSEWHERE = { ["README.md"] = true, ["examples/operations/README.md"] = true,
-    ["examples/testing/README.md"] = true, ["examples/three-servers/README.md"] = true }
+    ["examples/kubernetes/README.md"] = true, ["examples/testing/README.md"] = true,
+    ["examples/three-servers/README.md"] = true }
 
 -- Pages that begin with what needs more: certificates, a client of Redis, nginx, no server at all.
 local NOT_PASTED = { ["examples/access/README.md"] = true, ["examples/fencing/README.md"] = true,
