@@ -62,7 +62,7 @@ repeat
         one_at_a_time()
     elseif last then
         seen.refused = seen.refused + 1
-        errors[tostring(err)] = true
+        errors[err.code] = tostring(err)
     end
     sys.sleep(0.02)
 until io.open(folder .. "/stop")
@@ -70,7 +70,7 @@ seen.longest = last and math.max(seen.longest, sys.now() - last) or seen.longest
 for name, value in pairs(seen) do
     print(name, value)
 end
-for text in pairs(errors) do
+for _, text in pairs(errors) do
     print("error", text)
 end
 print "ended"
@@ -92,7 +92,7 @@ end
 
 --- Ends them. What all together saw: how many locks were taken, refused and lost (the kept ones),
 -- tokens that went back, two holders at once, and the longest time, in seconds, in which one of the
--- programs took no lock; the errors that they got, one below the other.
+-- programs took no lock; the errors that they got, one of each code.
 function _M:stop()
     sys.write_file(self.folder .. "/stop", "")
     local seen, errors = {}, {}
