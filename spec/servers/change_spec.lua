@@ -120,6 +120,48 @@ describe("a change of servers", function()
         end
     end)
 
+    it("is finished although servers forgot that it had closed, or was to close", function()
+        for forget = 1, 3 do
+            local servers, old = begun(4, 3)
+            local new = client_of(pick(servers, 4, 2, 3))
+            local markers = require "redlock.servers.markers"
+            local write, n = markers.write, 0
+            markers.write = function(...)
+                n = n + 1
+                return n > 1 and error "killed" or write(...)
+            end
+            pcall(old.change, old, new)
+            markers.write = write
+            for i = 1, forget do
+                servers[i]:call "FLUSHALL"
+            end
+            assert(old:change(new))
+            await_votes(new)
+        end
+    end)
+
+    it("goes on from the clocks where so many forgot that larger tokens may be unknown", function()
+        local servers, old = begun(4, 3)
+        local l = old:getFencedLock "x"
+        servers[2]:call("CONFIG", "SET", "maxmemory", "1")        -- it misses the largest
+        for _ = 1, 100 do
+            assert.is_true(l:tryLock(5))
+            assert.is_true(l:unlock())
+        end
+        assert.is_true(l:tryLock(5))
+        local last = l:token()
+        assert.is_true(l:unlock())
+        servers[2]:call("CONFIG", "SET", "maxmemory", "0")
+        servers[1]:kill()
+        servers[3]:call "FLUSHALL"
+        local new = client_of(pick(servers, 2, 3, 4))
+        assert(old:change(new, { gone = { servers[1].uri } }))
+        await_votes(new)
+        l = new:getFencedLock "x"
+        assert.is_true(l:tryLock(10))
+        assert.is_true(l:token() > last)
+    end)
+
     it("refuses a second change by name, and who is in the way", function()
         local servers, old = begun(5, 3)
         local new, other = client_of(pick(servers, 4, 2, 3)), client_of(pick(servers, 5, 2, 3))
@@ -132,7 +174,7 @@ describe("a change of servers", function()
         pcall(old.change, old, new)
         markers.write = write
         local err = support.fails("config", old:change(other))
-        assert.matches("closed by a change to {[^}]*" .. servers[4].port .. ".*: finish it",
+        assert.matches("closed by a change, which must be finished, to {[^}]*" .. servers[4].port,
             tostring(err))
         assert(old:change(new))
         err = support.fails("config", old:change(other))

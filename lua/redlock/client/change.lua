@@ -8,24 +8,32 @@
 -- kill. The first server in order is taken by one change only, which refuses others.
 
 local errors = require "redlock.runtime.errors"
-local floors = require "redlock.servers.floors"
 local health = require "redlock.servers.health"
 local markers = require "redlock.servers.markers"
 local quorum = require("redlock.runtime.limits").quorum
-local question = require "redlock.runtime.question"
+local reasons = require "redlock.runtime.reasons"
 local rounds = require "redlock.runtime.rounds"
-local script_text = require "redlock.runtime.script_text"
 
-local format, max = string.format, math.max
+local format, match, max = string.format, string.match, math.max
 
 local _M = {}
 
 local CHANGE = "change."      -- before the hash of the new list: CLUSTER_CHANGE of the core
 local PASSES = 5              -- somebody else wrote between reading and writing
-local TELL = script_text.own "fenced.tell"
 
 local function refusal(...)
     return nil, errors.new("config", "change: " .. format(...))
+end
+
+-- Of a server with a marker of others.
+local function refuse_foreign(row)
+    local word = row.marker.cluster
+    if not word then
+        return refusal("%s: %s", row.node, row.objection or "it belongs to another cluster")
+    end
+    local to = match(word, "^change%.(.*)")
+    return refusal("%s %s %s", row.node, to and "is closed by a change, which must be finished, to"
+        or "belongs to", reasons.cluster(to or word, row.marker.servers))
 end
 
 -- Asks the servers of a client for their state, and reads their markers.
@@ -47,7 +55,8 @@ local function look(client)
 end
 
 --- What a change would do.
--- @return { comes, goes, stays: lists of labels; seconds: without locks }; or nil and an error
+-- @return { comes, goes, stays: lists of labels; seconds: without locks }, nil, and the rows of the
+--   old servers; or nil and an error
 function _M.plan(old, new)
     local before, err = look(old)
     local after
@@ -74,7 +83,7 @@ function _M.plan(old, new)
     for _, row in ipairs(after) do
         plan.comes[#plan.comes + 1] = known[row.run_id or row.node]
     end
-    return plan
+    return plan, nil, before
 end
 
 -- The places of a client's servers in the order of their names: two changes meet at the first.
@@ -88,102 +97,91 @@ local function ordered(client)
 end
 
 -- Whether a server of the old list has ended, by its marker: true; false: not yet, write; or nil
--- and an error. ended: how many have.
-local function has_ended(change, row, ended)
-    local seen, old = row.marker, change.old
-    if not seen then
-        if change.gone[row.node] then
-            return true
-        end
+-- and an error.
+local function has_ended(change, row)
+    local word = row.marker and row.marker.cluster
+    if not row.marker and change.gone[row.node] or word == change.closed or word == change.word then
+        return true
+    elseif not row.marker then
         return refusal("%s does not answer (%s): start it; or, if it is stopped for good, say so "
             .. "(--gone %s)", row.node, row.objection or row.message or row.code, row.node)
-    elseif seen.cluster == change.closed or seen.cluster == change.word then
-        return true
-    elseif seen.text == "" and old.guarded then
-        if ended >= quorum(old.size) then
-            return true                       -- it forgot, and cannot come back by the others
-        end
-        return refusal("%s has lost its memory: wait until it votes (redlock check --wait)",
-            row.node)
-    elseif seen.text == "" or seen.cluster == change.before then
+    elseif row.marker.text == "" or word == change.before then
         return false
     end
-    return refusal("%s: %s", row.node, row.objection or "it belongs to another cluster")
+    return refuse_foreign(row)
+end
+
+-- The places of the old servers that are still to be closed, or nil and an error; how many are.
+local function to_close(change, rows)
+    local places, ended = {}, 0
+    for _, place in ipairs(ordered(change.old)) do
+        local is_over, err = has_ended(change, rows[place])
+        if is_over == nil then
+            return nil, err
+        elseif not is_over then
+            places[#places + 1] = place
+        end
+        ended = ended + (is_over and rows[place].marker and 1 or 0)
+    end
+    return places, ended
+end
+
+-- The largest token that the old servers have given out, as text; nil: none, or so many have
+-- forgotten that a majority may have given out larger ones: then tokens go on from the clocks.
+local function largest_token(old, rows)
+    local most, known = 0, 0
+    for _, row in ipairs(rows) do
+        most = max(most, row.marker and row.marker.floor or 0)
+        known = known + (row.marker and row.marker.taught and 1 or 0)
+    end
+    return known > old.size - quorum(old.size) and format("%.0f", most) or nil
 end
 
 -- (1) and (2): ends the old list. Done when a look finds nothing to write.
+-- @return true, and the largest token or nil; or nil and an error
 local function close(change)
+    local old = change.old
     for _ = 1, PASSES do
-        local rows, err = look(change.old)
-        if not rows then
-            return nil, err
+        local rows, err = look(old)
+        local places, ended = nil, err
+        if rows then
+            places, ended = to_close(change, rows)
         end
-        local ended, wrote = 0, 0
-        for _, row in ipairs(rows) do
-            local word = row.marker and row.marker.cluster
-            ended = ended + ((word == change.closed or word == change.word) and 1 or 0)
-        end
-        for _, place in ipairs(ordered(change.old)) do
-            local is_over, why = has_ended(change, rows[place], ended)
-            if is_over == nil then
-                return nil, why
-            elseif not is_over then
-                wrote = wrote + 1
-                if not markers.write(change.old, place, rows[place].marker, "l", change.closed,
-                    change.list) then
-                    break                     -- somebody else has: look again
-                end
-            end
-        end
-        if wrote == 0 and ended >= quorum(change.old.size) then
-            return true
-        elseif wrote == 0 then
+        if not places then
+            return nil, ended
+        elseif #places == 0 and ended >= quorum(old.size) then
+            return true, largest_token(old, rows)
+        elseif #places == 0 then
             return nil, errors.new("no_quorum", "change", health.complaints(rows))
+        end
+        for _, place in ipairs(places) do
+            if not markers.write(old, place, rows[place].marker, nil, change.closed,
+                change.list) then
+                break                         -- somebody else has: look again
+            end
         end
     end
     return refusal "the markers change all the time: does another change run?"
 end
 
--- The largest token that the old servers have given out, as text; nil: none, or unknown.
-local function largest_token(change)
-    local asked, most = {}, 0
-    for place = 1, change.old.size do
-        asked[place] = { body = TELL, place = place, keys = { floors.KEY },
-            args = { floors.limit(change.old), "1" } }
-    end
-    for _, said in ipairs(question.ask_each(change.old, asked) or {}) do
-        most = max(most, said.info or 0)
-    end
-    return most > 0 and format("%.0f", most) or nil
-end
-
 -- Whether a server of the new list is to get a marker now: true; false: no; or nil and an error.
 -- begun: it got one in this run; voting: others have votes by the new list.
-local function is_to_begin(change, row, first, begun, voting)
+local function is_to_begin(change, row, begun, voting)
     local seen = row.marker
     if not seen then
         return refusal("%s: %s", row.node, row.objection or row.message or row.code)
-    elseif seen.cluster == change.word and seen.state == "a" then
-        if first then
-            return refusal("%s votes by the new list already, beside the old one: stop programs "
-                .. "that have the new one, and run FLUSHALL on this server", row.node)
-        end
-        return false
     elseif seen.cluster == change.word then
-        return not begun
-    elseif first then
-        return false
+        return not begun and (change.early or seen.state ~= "a")
     elseif seen.text == "" then
         return not voting                     -- else it has forgotten, and the others begin it
     elseif seen.cluster == change.closed then
         return true
     end
-    return refusal("%s: %s", row.node, row.objection or "it belongs to another cluster")
+    return refuse_foreign(row)
 end
 
--- (3): begins a quarantine on each server of the new list. first: before the old list has ended;
--- only on those where somebody has begun it too early. base: for their floors, or nil.
-local function begin(change, first, base)
+-- (3): begins a quarantine on each server of the new list. base: for their floors, or nil.
+local function begin(change, base)
     local begun = {}
     for _ = 1, PASSES do
         local rows, err = look(change.new)
@@ -196,7 +194,7 @@ local function begin(change, first, base)
                 and row.marker.state == "a"
         end
         for _, place in ipairs(ordered(change.new)) do
-            local wanted, why = is_to_begin(change, rows[place], first, begun[place], voting)
+            local wanted, why = is_to_begin(change, rows[place], begun[place], voting)
             if wanted == nil then
                 return nil, why
             elseif wanted then
@@ -213,17 +211,6 @@ local function begin(change, first, base)
         end
     end
     return refusal "the markers change all the time: does another change run?"
-end
-
--- Whether no server of the old list has a vote any more, by its marker.
-local function is_closed(change, rows)
-    for _, row in ipairs(rows) do
-        local word = row.marker and row.marker.cluster
-        if word == change.before or row.marker and row.marker.text == "" then
-            return false
-        end
-    end
-    return true
 end
 
 --- See client:change. gone: labels of old servers that are stopped for good.
@@ -243,31 +230,23 @@ function _M.run(old, new, gone)
             .. "another name (cluster), so that programs with the old list are refused"
             or "these are the servers of the cluster (%s)", word)
     end
-    local plan, err = _M.plan(old, new)
+    local plan, err, rows = _M.plan(old, new)
     if not plan then
         return nil, err
     elseif #plan.stays == 0 then
         return refusal "no server stays: change some of them first, then the others"
     end
-    local rows
-    rows, err = look(old)
-    if not rows then
-        return nil, err
+    local places, ended = to_close(change, rows)
+    if not places then
+        return nil, ended
     end
-    local ok = true
-    if not is_closed(change, rows) then
-        ok, err = begin(change, true)
-    end
-    if ok then
-        ok, err = close(change)
-    end
-    if ok then
-        ok, err = begin(change, false, largest_token(change))
-    end
+    change.early = ended <= old.size - quorum(old.size)  -- whoever has votes by the new list
+    local ok, base = close(change)
     if not ok then
-        return nil, err
+        return nil, base
     end
-    return plan
+    ok, err = begin(change, base)
+    return ok and plan, err
 end
 
 return _M

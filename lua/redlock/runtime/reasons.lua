@@ -10,7 +10,9 @@ local ffi_string = ffi.string
 
 local _M = {}
 
--- A cluster by its name; or by its servers, at least the first ones. name: nil, or a hash of all.
+--- A cluster by its name; or by its servers, at least the first ones.
+-- @param name     nil, or a hash of all
+-- @param servers  a list as text, or ""
 local function cluster(name, servers)
     if name and (#name ~= 16 or find(name, "%X")) then
         return "cluster " .. name
@@ -21,6 +23,8 @@ local function cluster(name, servers)
     end
     return "{" .. gsub(servers, "[^ -~]", "?") .. "}"
 end
+
+_M.cluster = cluster
 
 -- Until when a server has no vote. info: an rl_node_info.
 local function votes(info)

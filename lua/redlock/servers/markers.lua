@@ -1,11 +1,12 @@
 --- The markers of servers from Lua, for init and changes of servers: read and written one by one.
 
 local ffi = require "ffi"
+local floors = require "redlock.servers.floors"
 local question = require "redlock.runtime.question"
 local rounds = require "redlock.runtime.rounds"
 local script_text = require "redlock.runtime.script_text"
 
-local floor, format, match, sub = math.floor, string.format, string.match, string.sub
+local floor, max, format, match, sub = math.floor, math.max, string.format, string.match, string.sub
 
 local _M = {}
 
@@ -15,12 +16,16 @@ _M.KEY = "redlock:{server}:marker"
 --- Replaces a marker; kept here, as the core only points to it.
 _M.SET = script_text.own "marker.set"
 
+-- Without a marker, or floors, or a list: "-".
 local READ = [[
 local life = string.match(redis.call('info', 'replication'), 'master_replid:(%x+)') or '-'
+local kept = redis.pcall('hmget', (string.gsub(KEYS[1], 'marker$', 'floor')), 'base', 'most')
 local list = redis.pcall('get', (string.gsub(KEYS[1], 'marker$', 'servers')))
-list = type(list) == 'string' and string.gsub(list, '%c', '') or ''
-local marker = redis.call('get', KEYS[1]) or ''
-return {1, 0, string.sub(life, 1, 16) .. ' ' .. list .. '\n' .. marker}]]
+local function word(text)
+    return type(text) == 'string' and string.gsub(text, '%c', '') or '-'
+end
+local words = {string.sub(life, 1, 16), word(kept[1]), word(kept[2]), word(list)}
+return {1, 0, table.concat(words, ' ') .. '\n' .. (redis.call('get', KEYS[1]) or '')}]]
 local WRITE = "local function set()\n" .. _M.SET .. [[
 
 end
@@ -43,9 +48,29 @@ function _M.list(client)
     return cluster(client, "RL_CLUSTER_LIST")
 end
 
+-- INC, STATE and CLUSTER: see c/core/base/marker.h.
+local WORDS = "^(%x+) v4 (%a) %S+ %d+ %d+ (%S+)"
+
+-- What a server said. floor: the largest fencing token that it may have given out; taught: that is
+-- all that was given out where it voted.
+local function parse(client, said)
+    local life, base, most, list, text = match(said, "^(%S+) (%S+) (%S+) (%C*)\n(.*)$")
+    local inc, state, word = match(text, WORDS)
+    local limit, run = tonumber(floors.limit(client)), sub(base, 1, 8)
+    local function number(kept)
+        local n = tonumber(match(kept, "^%d+$", 9)) or 0
+        return n + 1 < limit and n or 0
+    end
+    return { life = life, text = text, inc = inc, state = state, cluster = word,
+        servers = list ~= "-" and list or "", floor = max(number(base), number(most)),
+        taught = number(base) > 0 and (run == sub(inc or "", 1, 8)
+            or not client.guarded and run == sub(life, 1, 8)) }
+end
+
 --- Asks all servers at once.
--- @return a list of { life, text, inc, state, cluster, servers: the list beside it }; without a
---   marker text is "", and the words are nil; or { code, message }: no answer; or nil and an error
+-- @return a list of { life, text, inc, state, cluster, servers (the list beside it), floor,
+--   taught }; without a marker text is "", and its words are nil; or { code, message }: no answer;
+--   or nil and an error
 function _M.read(client)
     local asked = {}
     for place = 1, client.size do
@@ -53,26 +78,22 @@ function _M.read(client)
     end
     local said, err = question.ask_each(client, asked)
     for place, answer in ipairs(said or {}) do
-        if answer.data then
-            local life, list, text = match(answer.data, "^(%S+) (%C*)\n(.*)$")
-            local inc, state, word = match(text, "^(%x+) v4 (%a) %S+ %d+ %d+ (%S+)")
-            said[place] = { life = life, text = text, inc = inc, state = state, cluster = word,
-                servers = list }
-        end
+        said[place] = answer.data and parse(client, answer.data) or answer
     end
     return said, err
 end
 
---- Replaces the marker of one server, if it is as read, by one with a new memory: a quarantine
--- begins. seen: from read(); list: the servers that the word stands for; base: for its floors, as
--- text, or nil.
+--- Replaces the marker of one server, if it is as read. seen: from read(); state: of a new memory,
+-- whose quarantine begins; nil: as it is, if there is a marker; list: the servers that the word
+-- stands for; base: for its floors, or nil.
 -- @return whether it was written
 function _M.write(client, place, seen, state, word, list, base)
     local o = client.options
     local function half()
         return floor(rounds.random(client) * 2 ^ 32)
     end
-    local text = format("%08x%08x v4 %s %s %d %d %s", half(), half(), state, seen.life,
+    local inc = not state and seen.inc or format("%08x%08x", half(), half())
+    local text = format("%s v4 %s %s %d %d %s", inc, state or seen.state or "l", seen.life,
         o.nodes[place].db or 0, rounds.to_ms(o.max_lease), word)
     local said = question.ask(client, { body = WRITE, place = place, keys = { _M.KEY },
         args = { seen.text, text, list, "", "0", base or "" } })

@@ -212,8 +212,7 @@ local function of_another_number(client)
         local _, n = gsub(seen.servers or "", "%S+", "")
         if n > 0 and n ~= client.size then
             return refusal("%s is one of %d servers ({%s}), and this client has %d: run redlock "
-                .. "change, with --new-cluster", client.options.nodes[place].label, n,
-                seen.servers, client.size)
+                .. "change", client.options.nodes[place].label, n, seen.servers, client.size)
         end
     end
 end

@@ -23,8 +23,7 @@ if marker ~= ARGV[1] then
     return marker or found       -- the user may not read it
 end
 local text, guarded = ARGV[2], string.find(ARGV[2], ' ', 1, true)
-local info, life = redis.pcall('info', 'replication'), string.match(text, '^%x+ v4 %a (%x+) ')
-    or string.match(text, '^%x+$')
+local info, life = redis.pcall('info', 'replication'), string.match(text, '^%x+', guarded and 23)
 if life and type(info) == 'string' and not string.find(info, 'master_replid:' .. life, 1, true) then
     return '!' .. marker
 end
