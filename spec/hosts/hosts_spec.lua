@@ -426,6 +426,25 @@ describe("over the host", function()
         end
     end)
 
+    it("luv, a function of onEnding may end the program, and its Lua state", function()
+        local p = support.lua(([[
+            NODES = %s %s %s
+            spawn(function()
+                local l = new { lease = 1 }:getLock("x", { owner = 1 })
+                assert(l:tryLock(5, 1))
+                l:onEnding(0.9, function()
+                    print "ending"
+                    os.exit(7, true)
+                end)
+                sleep(60)
+            end)
+            uv.run()
+        ]]):format(nodes, behaviour.loops.luv, behaviour.prelude), { stderr = "stdout" })
+        assert.equal("ending\n", p:read_all(60))
+        assert.equal(7, p:wait(5))
+        free()
+    end)
+
     it("luv, connections of clients that were dropped are closed, but not what is held", function()
         assert.equal("over\n", says(behaviour.loops.luv, [[
             local function status(file, pattern)

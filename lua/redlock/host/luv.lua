@@ -60,8 +60,11 @@ local host = loop.new {
     remind = function(seconds, fn)
         local timer = uv.new_timer()
         timer:start(math.ceil(seconds * 1000), 0, function()
-            timer:close()
+            timer:stop()         -- if fn ends the state, luv must not find a handle that is closing
             fn()
+            if not is_closed(timer) then
+                timer:close()
+            end
         end)
         timer:unref()
     end,
