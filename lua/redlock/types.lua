@@ -195,7 +195,7 @@ function redlock.is_error(value) end
 ---| "protocol" # it did not answer like Redis
 ---| "guarded" # no vote for a while: it is in quarantine, or its clock was set
 ---| "unseeded" # it does not know which fencing tokens were issued
----| "not_a_lock" # the key holds something else, of a program that uses the same name
+---| "not_a_lock" # the key is not a lock: it is data of a program that uses the same name
 ---| "config" # one server under two addresses, a replica, another `max_lease`
 ---| "unsupported" # it cannot do what was asked
 ---| "overload" # too many requests on its connection are unanswered

@@ -147,6 +147,8 @@ describe("a multi-lock", function()
             names[i] = "name " .. i
         end
         assert.error_matches(function() client:getMultiLock(names) end, "129 names are too many")
+        assert.has_error(function() client:getMultiLock { ("x"):rep(60000), ("y"):rep(5526) } end,
+            "redlock: bad names: 65537 bytes all together are too long; at most 65536")
         names[129] = nil
         local l = client:getMultiLock(names)
         local before = client:stats().nodes[1].requests

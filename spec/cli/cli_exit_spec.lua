@@ -115,6 +115,14 @@ describe("the exit status of redlock", function()
         assert.matches("refused", text)
     end)
 
+    it("is 125 when the shell cannot start luajit's process", function()
+        local status, text = cli.ends(support.spawn { "setpriv", "--reuid=54321", "--clear-groups",
+            "prlimit", "--nproc=1", cli.REDLOCK, "status", "x", stdout = "pipe",
+            stderr = "stdout" })
+        assert.equal(FAILED, status, text)
+        assert.matches("[Cc]annot fork", text)
+    end)
+
     it("is 125 when luajit runs out of memory, wherever that is", function()
         for _, kilobytes in ipairs { 2000, 3500, 4000, 4500, 5000, 5500 } do
             local path = path_with(("ulimit -v %d; exec $LUAJIT \"$@\""):format(kilobytes))

@@ -155,7 +155,7 @@ local function undecided(rows)
     for _, row in ipairs(rows) do
         n = n + (row.state == "not_a_lock" and 1 or 0)
     end
-    return n >= limits.quorum(#rows) and "its key holds something else than a lock"
+    return n >= limits.quorum(#rows) and "its key is not a lock"
         or "no majority of the servers says whether it is held"
 end
 

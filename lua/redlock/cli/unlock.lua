@@ -19,7 +19,7 @@ If nobody renews a lock, it also ends by itself with its lease.
 A holder that still runs learns of this only at its next renewal. Until then it may work at the same
 time as the next holder. The command also releases all readers and permits of NAME, and without
 --holder deletes a latch of that name. Each server tells what it has, and removes only that. A key
-that holds something else than a lock of redlock stays.
+that is not a lock of redlock stays.
 
 FLAGS
 

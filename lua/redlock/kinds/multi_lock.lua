@@ -132,7 +132,12 @@ function _M.new(client, names, opts)
         validate.bad("names", format("%d names are too many; at most %d", #list, limits.MAX_KEYS))
     end
     sort(list)
-    return lock.new(client, _M.primitive, join(list), opts)
+    local joined = join(list)
+    if #joined > limits.MAX_NAME then
+        validate.bad("names", format("%d bytes all together are too long; at most %d", #joined,
+            limits.MAX_NAME))
+    end
+    return lock.new(client, _M.primitive, joined, opts)
 end
 
 return _M

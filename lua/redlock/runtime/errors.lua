@@ -17,7 +17,7 @@ local SENTENCES = {
     lost = "%s: the lease is lost",
     not_found = "%s does not exist: it was never made, has ended or was deleted, or a "
         .. "majority of the servers has forgotten it",
-    not_a_lock = "%s: its key holds something else",
+    not_a_lock = "%s: its key is not a lock",
     not_held = "%s is not held by this owner",
     unknown = "%s: no majority of the servers confirmed this; on servers that did not receive it, "
         .. "the lock ends with its lease",

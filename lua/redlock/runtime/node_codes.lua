@@ -39,7 +39,7 @@ _M.list = {
     { "unseeded", "it does not know which fencing tokens were issued",
         remedy = "The server learns from the others which tokens were issued: start those that are "
             .. "down. If the command does not use REDLOCK_TOKEN, --plain works now" },
-    { "not_a_lock", "the key holds something else, of a program that uses the same name" },
+    { "not_a_lock", "the key is not a lock: it is data of a program that uses the same name" },
     { "config", "one server under two addresses, a replica, another `max_lease`", up = true,
         remedy = { { "DB index", "The server has fewer databases: use a smaller number in its "
                 .. "address, or raise `databases` in its redis.conf" } } },

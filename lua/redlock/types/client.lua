@@ -61,7 +61,7 @@ function Client:getReadWriteLock(name, opts) end
 ---assert(both:tryLock(5))
 ---assert(both:unlock())
 ---```
----@param names string[]  1 to 128 of them, each 1 to 65536 bytes
+---@param names string[]  1 to 128; at most 65536 bytes all together, and their lengths in digits
 ---@param opts? redlock.LockOptions  its owner and labels
 ---@return redlock.MultiLock lock  a view of what the owner holds of exactly this set
 function Client:getMultiLock(names, opts) end
