@@ -652,11 +652,9 @@ void rl_round_free(rl_round *round);
 int64_t rl_round_won(rl_round *round);
 
 /* Ends a release that was granted: frees the round, and the handle of its lease as
- * RL_DROP does. Returns the largest extra of the nodes that voted yes (0: none),
- * and in *unseeded the nodes, a bit each, that had no vote on the lease because they have
- * forgotten their counters (RL_UNSEEDED), late answers included. -1: not granted, and
- * nothing was freed. */
-int64_t rl_release_done(rl_round *round, uint32_t *unseeded);
+ * RL_DROP does. Returns the largest extra of the nodes that voted yes (0: none). -1: not
+ * granted, and nothing was freed. */
+int64_t rl_release_done(rl_round *round);
 
 /* Hands a held lease to the watchdog, which renews it to lease_ms once a third of that
  * has passed, until the lease is released, lost or dropped, or max_hold_ms have passed

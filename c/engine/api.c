@@ -301,7 +301,7 @@ int64_t rl_round_won(rl_round *round)
     return left_ms;
 }
 
-int64_t rl_release_done(rl_round *round, uint32_t *unseeded)
+int64_t rl_release_done(rl_round *round)
 {
     struct rl_client *c = client_of(round->core);
     struct rl_lease *lease = round->lease;
@@ -309,7 +309,6 @@ int64_t rl_release_done(rl_round *round, uint32_t *unseeded)
         return -1;
     engine_lock(c);
     int64_t told = largest_extra(round);
-    *unseeded = lease->unseeded;
     engine_free(round);
     holder_drop(lease, rl_now_ms());
     keeper_take_over(c);

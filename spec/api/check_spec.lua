@@ -478,15 +478,21 @@ describe("warnings", function()
                     end
                 end })
             proxies[2]:bandwidth(bytes_per_second)
-            cluster[2]:restart()
-            support.eventually(function()
+            local function last_told()
                 assert.is_true(client:getLock("x"):tryLock(5))
                 assert.is_true(client:getLock("x"):unlock())
-                if told[#told] == "node_guarded" then
+                return told[#told]
+            end
+            cluster[2]:kill()
+            support.eventually(function() return last_told() == "node_down" end, 10)
+            cluster[2]:start()
+            support.eventually(function()
+                local last = last_told()
+                if last == "node_guarded" then
                     proxies[2]:bandwidth(0)
                 end
-                return told[#told] == "node_admitted"
-            end, 10)
+                return last == "node_admitted"
+            end, 20)
             assert.same({ "node_up", "node_down", "node_up", "node_guarded", "node_admitted" },
                 told)
         end)

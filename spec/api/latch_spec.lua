@@ -171,7 +171,8 @@ describe("a latch", function()
         assert.is_true(full >= 2)
     end)
 
-    it("gives itself to a server that has forgotten it", function()
+    -- Not with lag: each look hears the two that are faster; the late one gets it when it opens.
+    it("gives itself to a server that has forgotten it #nolag", function()
         local latch = client:getCountDownLatch "x"
         assert.is_true(latch:trySetCount(30))
         for i = 1, 26 do

@@ -156,9 +156,12 @@ describe("redlock run", function()
         assert.matches("the lock was not renewed in time", p:read_line(20))
         cluster:each(function(s) s:thaw() end)
         assert.equal(LOST, (ends(p)))
-        cluster:each(function(s)
-            support.eventually(function() return s:call("EXISTS", "x") == 0 end, 2)
-        end)
+        -- A process that ends has no time for a server that is late: there the lease ends it.
+        support.eventually(function()
+            local free = 0
+            cluster:each(function(s) free = free + (s:call("EXISTS", "x") == 0 and 1 or 0) end)
+            return free >= 2
+        end, 2)
     end)
 
     it("ends all of the command when its supervisor is killed", function()

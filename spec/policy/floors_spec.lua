@@ -193,6 +193,18 @@ describe("a server that lost its memory", function()
         end)
     end
 
+    it("begins also where the others always answer before it", function()
+        local slow = support.proxy(cluster[3].port)
+        client = support.warm_client({ cluster[1], cluster[2], slow }, quarantine.options())
+        slow:delay("up", 30)
+        local inc = cluster[3]:marked().inc
+        cluster[3]:call("DEL", KEY)
+        support.eventually(function()
+            count_far(1)
+            return cluster[3]:marked().inc ~= inc
+        end, 20, "another marker")
+    end)
+
     it("is in quarantine and counts, whatever its floors are", function()
         cluster[3]:restart()
         cluster[3]:call("SET", KEY, "x")

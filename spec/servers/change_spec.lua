@@ -76,8 +76,8 @@ describe("a change of servers", function()
                 assert.is_true(l:unlock())
             end
             support.fails("config", new:getLock("kept"):tryLock(0.1))      -- before the change
-            local plan = assert(old:change(new))
             local t = support.now()
+            local plan = assert(old:change(new))
             assert.equal(#lists[3], #plan.stays + #plan.comes)
             local got
             support.eventually(function()

@@ -7,6 +7,7 @@
 #include "core/eligibility/guard.h"
 #include "core/eligibility/eligibility.h"
 #include "core/leases/lease.h"
+#include "core/rounds/teach.h"
 
 void answer_broken(struct rl_round *round, int i, int written, int64_t now_ms)
 {
@@ -110,6 +111,13 @@ static int keep_data(const struct rl_round *round, struct slot *slot,
     return 0;
 }
 
+/* Has the node taught, as this answer may come too late for a caller to do so. */
+static void note_unseeded(struct rl_round *round, int i, int64_t now_ms)
+{
+    round->lease->unseeded |= bit(i);
+    teach_alone(round->core, now_ms);
+}
+
 void answer_take(struct rl_round *round, int i, const struct reply *reply, int by_sha,
                  int64_t now_ms)
 {
@@ -142,7 +150,7 @@ void answer_take(struct rl_round *round, int i, const struct reply *reply, int b
         code = weigh(round, i, &vote, now_ms);
     }
     if (code == RL_UNSEEDED)
-        round->lease->unseeded |= bit(i);
+        note_unseeded(round, i, now_ms);
     if (kind->answered)
         code = kind->answered(round, i, code, &vote, now_ms);
 

@@ -166,8 +166,6 @@ static void settle(struct rl_round *round, int i, int64_t now_ms)
     }
 }
 
-static void ask_alone(struct core *core, int64_t now_ms);
-
 static void teach_decide(struct rl_round *round, int64_t now_ms)
 {
     struct core *core = round->core;
@@ -178,7 +176,7 @@ static void teach_decide(struct rl_round *round, int64_t now_ms)
         settle(round, i, now_ms);
     int cut_short = now_ms - round->started_ms < WITHIN_MS;     /* the caller had no more time */
     if (cut_short && round_missing(round, RL_TIMEOUT))
-        ask_alone(core, now_ms);
+        teach_alone(core, now_ms);
     round_end(round, RL_GRANTED);
 }
 
@@ -233,8 +231,7 @@ rl_round *teach_begin(struct core *core, int64_t seen_ms, int force, int64_t wit
     return round;
 }
 
-/* A question that nobody waits for. */
-static void ask_alone(struct core *core, int64_t now_ms)
+void teach_alone(struct core *core, int64_t now_ms)
 {
     if (core->teaching || now_ms - core->taught_ms < AGAIN_MS)
         return;
@@ -249,5 +246,5 @@ static void ask_alone(struct core *core, int64_t now_ms)
 void teach_look(struct core *core, int64_t now_ms)
 {
     if (core->unseeded || NODES_WHERE(core, i, guard_has_served(core, i)))
-        ask_alone(core, now_ms);
+        teach_alone(core, now_ms);
 }

@@ -25,6 +25,9 @@
 rl_round *teach_begin(struct core *core, int64_t seen_ms, int force, int64_t within_ms,
                       int64_t now_ms);
 
+/* The same, and nobody waits for it; at most once a second. */
+void teach_alone(struct core *core, int64_t now_ms);
+
 /* Call in each look at the nodes (guard_on_timer()): admits those whose quarantine has ended,
  * and teaches those that we admitted without floors. */
 void teach_look(struct core *core, int64_t now_ms);

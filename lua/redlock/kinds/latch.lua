@@ -2,11 +2,11 @@
 --
 -- Each server keeps a set of arrivals, which only grows: lost, late or repeated messages change
 -- nothing. An arrival counts when a majority has acknowledged it in one round. A look unites the
--- sets of a majority and writes the union back, also to servers that forgot the latch, before it
--- says that the latch is open. So it never opens early and never closes again, and no acknowledged
--- arrival is lost while at most a minority has forgotten since the last look. A server that forgot
--- acknowledges nothing while it may not vote. Where fewer than a majority know the latch it is
--- `not_found`, never open.
+-- sets of a majority and writes the union back, also to servers that answer that they forgot the
+-- latch, before it says that the latch is open. So it never opens early and never closes again, and
+-- no acknowledged arrival is lost while at most a minority has forgotten since a look that all
+-- answered. A server that forgot acknowledges nothing while it may not vote. Where fewer than a
+-- majority know the latch it is `not_found`, never open.
 
 local answers = require "redlock.runtime.answers"
 local primitive = require "redlock.kinds.primitive"

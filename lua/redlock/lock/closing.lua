@@ -66,23 +66,20 @@ function _M.begin(lock, owner, hold, now, how)
     return round
 end
 
---- Ends the last unlock, when its round is done. `ok`, `told` and `more` are what
+--- Ends the last unlock, when its round is done. `ok`, `told` and `taker` are what
 -- rounds.released() returned.
 -- @return as unlock()
-function _M.done(lock, hold, ok, told, more)
+function _M.done(lock, hold, ok, told, taker)
     local client = lock.client
     handover.released(lock, ok and told or 0, hold)
     if ok then
-        if more then         -- so that the next attempt finds their counters mended
-            rounds.teach(client)
-        end
         outcomes.released(client, hold)
         return true
     end
     local err = told
     outcomes.released(client, hold, err)
     if err.code == "expired" or err.code == "held" then
-        client.holds:lose(hold, _M.reason(err, client.now() < hold.ends), more)
+        client.holds:lose(hold, _M.reason(err, client.now() < hold.ends), taker)
         errors.because(err, lock, hold.lost)
     end
     return nil, err

@@ -23,7 +23,7 @@ local DROP, ABANDON, ORPHAN, DISOWN = 0, 1, 2, 3         -- RL_DROP ...
 _M.FOREVER = FOREVER_MS / 1000
 
 local C, GRANTED, orphan
-local keys_buf, args_buf, lease_place, unseeded_out, changes_out
+local keys_buf, args_buf, lease_place, changes_out
 
 -- Apart from load(), as LuaJIT does not compile functions that make closures.
 local function free_orphan(lease)
@@ -40,8 +40,7 @@ function _M.load()
     orphan = finalizers.of(free_orphan)
     ffi_values.load(C)
     keys_buf, args_buf = ffi_values.keys, ffi_values.args
-    lease_place, unseeded_out = ffi.typeof "rl_lease *[1]", ffi_new "uint32_t[1]"
-    changes_out = ffi_new "double[1]"
+    lease_place, changes_out = ffi.typeof "rl_lease *[1]", ffi_new "double[1]"
     return C
 end
 
@@ -339,14 +338,13 @@ end
 
 --- Takes the result of a release that is done; granted: whether it was when the wait ended. Gives
 -- back the round, and the handle of the lease.
--- @return true, how many waiters the servers woke, and whether nodes had no vote because they do
---   not know which fencing tokens they counted; or nil, an error: expired, held, unknown,
+-- @return true, and how many waiters the servers woke; or nil, an error: expired, held, unknown,
 --   not_held, closed; and the holder of the keys (ffi_values.lua), or false
 function _M.release_done(client, subject, handle, round, granted)
     ffi_gc(handle, nil)
-    local told = granted and tonumber(C.rl_release_done(round, unseeded_out)) or -1
+    local told = granted and tonumber(C.rl_release_done(round)) or -1
     if told >= 0 then
-        return true, told, unseeded_out[0] ~= 0
+        return true, told
     end
     local taker = ffi_values.taker(handle) or false
     C.rl_lease_free(handle, DROP)
