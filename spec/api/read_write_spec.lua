@@ -119,9 +119,9 @@ describe("a read-write lock", function()
     end)
 
     it("lets a thousand readers of one loop in at once", function()
-        local futures = {}
+        local futures, c = {}, support.warm_client(cluster, { lease = 3, timeout = 20 })
         for i = 1, 1000 do
-            futures[i] = reader(i):tryLockAsync(30, 50)
+            futures[i] = reader(i, c):tryLockAsync(30, 50)
         end
         for i = 1, 1000 do
             assert.is_true(futures[i]:get(60))
@@ -130,15 +130,16 @@ describe("a read-write lock", function()
         cluster:each(function(s) votes = votes + s:call("ZCARD", "x") end)
         assert.is_true(votes >= 3000, votes .. " votes")
         for i = 1, 1000 do
-            assert.is_true(reader(i):isValid())
+            assert.is_true(reader(i, c):isValid())
         end
         for i = 1, 1000 do
-            futures[i] = reader(i):unlockAsync()
+            futures[i] = reader(i, c):unlockAsync()
         end
         for i = 1, 1000 do
             assert.is_true(futures[i]:get(60))
         end
         cluster:await_free()
+        c:close()
     end)
 
     it("lasts as long as the longest of its readers, whatever becomes of shorter ones", function()
