@@ -2,6 +2,7 @@
 local build = require "spec.support.build"
 local cli = require "spec.support.command"
 local help = require "redlock.cli.help"
+local mariadb = require "spec.support.mariadb"
 local pages = require "spec.support.pages"
 local postgres = require "spec.support.postgres"
 local support = require "spec.support"
@@ -114,5 +115,36 @@ describe("fencing in PostgreSQL", function()
         end
         assert.equal(0, run(large))
         assert.equal(3, run(34))
+    end)
+end)
+
+describe("fencing in MySQL", function()
+    local client, stop
+
+    setup(function() client, stop = mariadb.start() end)
+    teardown(function() if stop then stop() end end)
+
+    local function mysql(sql)
+        local p = support.spawn { stdin = "pipe", stdout = "pipe", stderr = "stdout",
+            unpack(client) }
+        p:write(sql)
+        p:close_stdin()
+        return cli.ends(p)
+    end
+
+    it("works as the page has it: a late write changes no row", function()
+        if not client then return pending "no MariaDB here" end
+        local column, write = unpack(pages.snippets("examples/fencing/README.md", "sql"))
+        assert.same({ 0, "" }, { mysql("CREATE TABLE account (id int, balance int);"
+            .. "INSERT INTO account VALUES (7, 100);" .. column .. ";") })
+        local large = "140737488355327"                 -- 47 bits
+        local function changed(balance, token)
+            return mysql(write:gsub(":b", balance):gsub(":t", token):gsub(":id", "7")
+                .. "; SELECT ROW_COUNT();")
+        end
+        assert.same({ 0, "1\n" }, { changed("105", large) })
+        assert.same({ 0, "0\n" }, { changed("110", "34") })
+        assert.same({ 0, "0\n" }, { changed("105", large) })     -- nothing new in it
+        assert.same({ 0, "105\t" .. large .. "\n" }, { mysql "SELECT balance, fence FROM account" })
     end)
 end)
