@@ -139,6 +139,15 @@ local SERVER = requests.SERVER .. [[
         ngx.print(ngx.location.capture("/lock").body)
         ngx.thread.wait(thread)
     } }
+    location = /auth { internal; content_by_lua_block {
+        assert(client:getLock "x":tryLock(5))
+        assert(client:getLock("named", { owner = "user 7" }):tryLock(5))
+        ngx.exit(204)
+    } }
+    location = /behind_auth { auth_request /auth; content_by_lua_block {
+        local named = client:getLock("named", { owner = "user 7" })
+        say(client:getLock("x"):isLocked(), client:getLock("x"):unlock(), named:unlock())
+    } }
     location = /shared_ctx { content_by_lua_block {
         local with = { ctx = ngx.ctx }
         client:using("x", function()
@@ -304,6 +313,11 @@ describe("in nginx", function()
 
         it("waits for another one", function()
             ng:says("/siblings", "1 1 1 ")
+            free()
+        end)
+
+        it("of auth_request keeps its lock, which the request cannot release", function()
+            ng:says("/behind_auth", "true nil true")
             free()
         end)
 
