@@ -17,6 +17,22 @@ describe("a semaphore", function()
         end)
     end
 
+    -- As where one of its two keys ended while a server's clock was ahead.
+    it("says of no permit that is gone from a majority that it is held", function()
+        local sem = client:getSemaphore("x", 2)
+        local permit = assert(sem:tryAcquire(1, 10))
+        slots_are(1)
+        for i = 1, 2 do
+            cluster[i]:call("DEL", "redlock:{x}:slots")
+        end
+        assert.is_false(permit:stillMine() or false)
+        cluster[1]:call("DEL", "redlock:{x}:slots")
+        local rival = assert(other:getSemaphore("x", 2):tryAcquire(1, 10))
+        permit:extend(10)
+        assert.is_true((rival:stillMine()))
+        assert.is_true(rival:release())
+    end)
+
     it("gives so many permits, and no more", function()
         local sem, permits = client:getSemaphore("x", 6), {}
         assert.equal(6, sem:availablePermits())

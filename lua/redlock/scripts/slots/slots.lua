@@ -6,6 +6,8 @@ local format, held = unpack(call('hmget', KEYS[2], 'format', ARGV[1]))
 if format and format ~= '1' then
     return redis.error_reply('FORMAT the permits of ' .. KEYS[1] .. ' are of another version')
 end
+-- Both end together: if the clock was set back between, who held what is left alone.
+if format and call('exists', KEYS[1]) == 0 then call('del', KEYS[2]) held = nil end
 
 local function free(slot)
     call('zrem', KEYS[1], slot)
