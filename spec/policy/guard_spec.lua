@@ -151,7 +151,7 @@ describe("memory that is lost without a restart", function()
 
     before_each(function()
         cluster = support.cluster(3):admit(MAX_LEASE)
-        client = support.warm_client(cluster, options())
+        client = support.warm_client(cluster, options { timeout = 1 })
     end)
 
     for what, lose in pairs {
