@@ -203,6 +203,18 @@ describe("redlock", function()
             end
         end)
 
+        it("that is a FIFO, as secret stores make, which is read once", function()
+            local folder = support.tmpdir()
+            assert(support.sh("mkfifo " .. folder .. "/redlock.conf"))
+            for _ = 1, 10 do             -- a second read would sometimes find what is left
+                local writer = support.spawn { "sh", "-c", ("echo 'nodes = %s' > %s/redlock.conf")
+                    :format(table.concat(cluster:uris(), " "), folder) }
+                assert.equal(3, (ends(start({ env = { REDLOCK_NODES = false,
+                    XDG_CONFIG_HOME = folder } }, "status", "x"))))
+                assert.equal(0, writer:wait(5))
+            end
+        end)
+
         it("and shows nobody what is on a line that it does not understand", function()
             for line, text in pairs {
                 ["nodes = redis://a\n redis://b:hunter2@"] = "bad nodes[2]: there is no host",

@@ -28,14 +28,14 @@ local function variable(name)
     return value ~= "" and value or nil
 end
 
+-- The path of the first of the usual files that exists, opened once, as it may be a FIFO.
 local function find()
     local home = variable "HOME"
     local own = variable "XDG_CONFIG_HOME" or home and home .. "/.config"
     for _, path in each { own and own .. "/redlock.conf", "/etc/redlock.conf" } do
         local file = open(path)
         if file then
-            file:close()
-            return path
+            return path, file
         end
     end
 end
@@ -62,8 +62,11 @@ local function convert(key, text, where)
     return text
 end
 
-local function lines_of(path)
-    local file, why = open(path)
+local function lines_of(path, file)
+    local why
+    if not file then
+        file, why = open(path)
+    end
     if not file then
         fail("the configuration cannot be read: ", why)
     end
@@ -76,13 +79,13 @@ local function lines_of(path)
     return text:gsub("^\239\187\191", ""):gmatch "([^\n]*)\n?"      -- some editors begin so
 end
 
-local function read_file(path)
+local function read_file(path, file)
     local opts, number, in_nodes = {}, 0, false
     local function add_nodes(text, where)
         check_value("nodes", text, where)
         opts.nodes = (opts.nodes or "") .. " " .. text:gsub("\\$", "")
     end
-    for line in lines_of(path) do
+    for line in lines_of(path, file) do
         number = number + 1
         local where = path .. ":" .. number
         local key, text = line:match "^%s*([%w_]+)%s*=%s*(.-)%s*$"
@@ -138,8 +141,12 @@ end
 --   or nil; secret: whether a password is in it }
 function _M.read(given, path, origin)
     given = validate.options("options", given, given)
-    path = path or variable "REDLOCK_CONFIG" or find()
-    local opts = path and read_file(path) or {}
+    path = path or variable "REDLOCK_CONFIG"
+    local file
+    if not path then
+        path, file = find()
+    end
+    local opts = path and read_file(path, file) or {}
     local from = { path = path, secret = opts.password and true or has_password(opts.nodes) }
     local found, source = {}, { given.nodes ~= nil and origin or nil }
     local function take(name, is_read)
