@@ -463,6 +463,37 @@ return {
         to = "return 1;", prefix = "half a majority from before a loss",
         by = { "one holder", "a majority confirmed" } },
 
+    -- ---- changes of servers ----
+
+    { name = "a change closes nothing", file = "lua/redlock/client/change.lua",
+        from = "local ok, base = close(change)", to = "local ok, base = true, nil",
+        spec = "spec/policy/changes_spec.lua no name to two" },
+
+    { name = "a change closes a majority alone", file = "lua/redlock/client/change.lua",
+        from = "elseif #places == 0 and has_ended then", to = "elseif has_ended then",
+        spec = "spec/policy/changes_spec.lua no name to two" },
+
+    { name = "a change forgets the largest token", file = "lua/redlock/client/change.lua",
+        from = "and format(\"%.0f\", most) or nil", to = "and \"1\" or nil",
+        spec = "spec/policy/changes_spec.lua no name to two" },
+
+    { name = "a change passes on what too few know", file = "lua/redlock/client/change.lua",
+        from = "return known > old.size - quorum(old.size) and", to = "return most > 0 and",
+        spec = "spec/servers/change_spec.lua goes on from the clocks" },
+
+    { name = "a change begins no quarantine", file = "lua/redlock/client/change.lua",
+        from = "rows[place].marker, \"l\",", to = "rows[place].marker, \"a\",",
+        spec = "spec/policy/changes_spec.lua no name to two" },
+
+    { name = "a change passes over servers that answer", file = "lua/redlock/client/change.lua",
+        from = "elseif not row.marker and change.gone[row.node] then",
+        to = "elseif change.gone[row.node] then",
+        spec = "spec/policy/changes_spec.lua no name to two" },
+
+    { name = "a change stops at a server that forgot", file = "lua/redlock/client/change.lua",
+        from = "elseif row.marker.text == \"\" or word", to = "elseif word",
+        spec = "spec/servers/change_spec.lua although servers forgot" },
+
     { name = "a batch shows no marker", file = "c/node/batch.c",
         from = "    reply->num[b->shown] = 1;\n",
         to = "    reply->num[b->shown] = reply->num[0] = 1;\n",

@@ -96,12 +96,15 @@ local function ordered(client)
     return places
 end
 
--- Whether a server of the old list has ended, by its marker: true; false: not yet, write; or nil
--- and an error.
-local function has_ended(change, row)
+-- Whether a server of the old list is closed, by its marker: true, and whether it is gone; false:
+-- not yet, write; or nil and an error.
+local function is_closed(change, row)
     local word = row.marker and row.marker.cluster
-    if not row.marker and change.gone[row.node] or word == change.closed or word == change.word then
+        or not change.old.guarded and row.cluster        -- which ends connections to such servers
+    if word == change.closed or word == change.word then
         return true
+    elseif not row.marker and change.gone[row.node] then
+        return true, true
     elseif not row.marker then
         return refusal("%s does not answer (%s): start it; or, if it is stopped for good, say so "
             .. "(--gone %s)", row.node, row.objection or row.message or row.code, row.node)
@@ -111,19 +114,20 @@ local function has_ended(change, row)
     return refuse_foreign(row)
 end
 
--- The places of the old servers that are still to be closed, or nil and an error; how many are.
+-- The places of the old servers that are still to be closed, or nil and an error; and whether so
+-- many are closed that the others are no majority.
 local function to_close(change, rows)
     local places, ended = {}, 0
     for _, place in ipairs(ordered(change.old)) do
-        local is_over, err = has_ended(change, rows[place])
+        local is_over, why = is_closed(change, rows[place])
         if is_over == nil then
-            return nil, err
+            return nil, why
         elseif not is_over then
             places[#places + 1] = place
         end
-        ended = ended + (is_over and rows[place].marker and 1 or 0)
+        ended = ended + (is_over and not why and 1 or 0)
     end
-    return places, ended
+    return places, ended > change.old.size - quorum(change.old.size)
 end
 
 -- The largest token that the old servers have given out, as text; nil: none, or so many have
@@ -143,13 +147,13 @@ local function close(change)
     local old = change.old
     for _ = 1, PASSES do
         local rows, err = look(old)
-        local places, ended = nil, err
+        local places, has_ended = nil, err
         if rows then
-            places, ended = to_close(change, rows)
+            places, has_ended = to_close(change, rows)
         end
         if not places then
-            return nil, ended
-        elseif #places == 0 and ended >= quorum(old.size) then
+            return nil, has_ended
+        elseif #places == 0 and has_ended then
             return true, largest_token(old, rows)
         elseif #places == 0 then
             return nil, errors.new("no_quorum", "change", health.complaints(rows))
@@ -236,11 +240,11 @@ function _M.run(old, new, gone)
     elseif #plan.stays == 0 then
         return refusal "no server stays: change some of them first, then the others"
     end
-    local places, ended = to_close(change, rows)
+    local places, has_ended = to_close(change, rows)
     if not places then
-        return nil, ended
+        return nil, has_ended
     end
-    change.early = ended <= old.size - quorum(old.size)  -- whoever has votes by the new list
+    change.early = not has_ended         -- whoever has a vote by the new list
     local ok, base = close(change)
     if not ok then
         return nil, base

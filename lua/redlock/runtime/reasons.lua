@@ -13,7 +13,7 @@ local _M = {}
 --- A cluster by its name; or by its servers, at least the first ones.
 -- @param name     nil, or a hash of all
 -- @param servers  a list as text, or ""
-local function cluster(name, servers)
+function _M.cluster(name, servers)
     if name and (#name ~= 16 or find(name, "%X")) then
         return "cluster " .. name
     elseif servers == "" then
@@ -23,8 +23,6 @@ local function cluster(name, servers)
     end
     return "{" .. gsub(servers, "[^ -~]", "?") .. "}"
 end
-
-_M.cluster = cluster
 
 -- Until when a server has no vote. info: an rl_node_info.
 local function votes(info)
@@ -82,14 +80,14 @@ local SENTENCES = {
         local label, theirs, servers = foreigner(client, info, place)
         return format("%s belongs to %s, and this client to %s; if the servers were changed, give "
             .. "this program the new list; if these are the same servers under other addresses, "
-            .. "set the same `cluster` everywhere", label, cluster(theirs, servers),
-            cluster(client.options.cluster or nil, ffi_string(info.own_servers)))
+            .. "set the same `cluster` everywhere", label, _M.cluster(theirs, servers),
+            _M.cluster(client.options.cluster or nil, ffi_string(info.own_servers)))
     end,
     changing = function(client, info, place)
         local label, theirs, servers = foreigner(client, info, place)
         return format("%s is closed by a change to %s: finish it (run redlock change again; "
             .. "--nodes: the servers of before), and give every program the new list", label,
-            cluster(match(theirs, "%x*$"), servers))
+            _M.cluster(match(theirs, "%x*$"), servers))
     end,
     other_max_lease = function(client, info)
         return format("another client set max_lease to %g s there, and this client has %g s; all "
