@@ -11,6 +11,8 @@
  *   admission  when no attempt counts on what the server said before it forgot (that is what the
  *              quarantine is for), it is taught the base of N - q + 1 others that are FULL;
  *              if others are silent, it is admitted BARE: it votes on plain locks only
+ *   teaching   in two steps: what others told is a LESSON, which is written at any later moment, but
+ *              not to another memory than that which it was for (compare and set on the marker)
  *   the clock  where a base is guessed: 0, as clocks may have been set back
  *
  * Rules that do not hold, each of which must lead to a token that was issued before or is too small:
@@ -22,6 +24,7 @@
  *   NO_QUARANTINE    a server is taught at once
  *   TWO_AT_ONCE      two may forget at the same time (not promised)
  *   OF_ONE           the base comes from one other server
+ *   LATE_LESSON      a lesson that two clients have is also written to a later memory
  *   OTHER_BUCKET     the base leaves out our bucket
  *   BASE_PASSED_ON   a server tells only the base that it was taught, not what it counted since
  *
@@ -62,6 +65,7 @@ byte number[N] = FIRST;       /* the largest that our bucket has counted */
 #define OTHERS 1
 #endif
 byte base[N];
+byte lesson[N];               /* a base on its way, and 1; 0: none */
 byte other[N] = FIRST;        /* the largest number of the other bucket */
 byte others = OTHERS;         /* how often its names may still count */
 #ifdef FORCE
@@ -177,11 +181,23 @@ inline execute(c, i)
 #endif
 
 #define LEARN(i, n) base[i] = n; state[i] = FULL
+#define NOTE(i, n) lesson[i] = (n) + 1
+#ifdef LATE_LESSON
+#define DONE(i)
+#else
+#define DONE(i) lesson[i] = 0
+#endif
+
+inline written(i)
+{
+    atomic { lesson[i] > 0 && (state[i] == OUT || state[i] == BARE) ->
+        LEARN(i, lesson[i] - 1); DONE(i) }
+}
 
 inline teach(i)
 {
     if
-    :: ENOUGH(i) -> LEARN(i, KNOWN(i))
+    :: ENOUGH(i) -> NOTE(i, KNOWN(i))
 #ifdef GUESS_IN_SILENCE
     :: true -> guess(i)                          /* somebody did not answer in time */
 #else
@@ -194,17 +210,17 @@ inline teach(i)
 /* From a clock that was set back. */
 inline guess(i)
 {
-    LEARN(i, 0)
+    NOTE(i, 0)
 }
 
 inline admit(i)
 {
-    atomic { state[i] == OUT && QUIET(i) ->
+    atomic { state[i] == OUT && lesson[i] == 0 && QUIET(i) ->
 #ifdef ON_DEMAND
         state[i] = BARE
 #else
         if
-        :: ENOUGH(i) -> LEARN(i, KNOWN(i))
+        :: ENOUGH(i) -> NOTE(i, KNOWN(i))
         :: LACKING >= Q -> guess(i)
 #ifndef NEVER_SILENT
         :: state[i] = BARE                       /* others are silent */
@@ -222,7 +238,7 @@ inline lose(i)
 
 inline forget(i)
 {
-    number[i] = 0; base[i] = 0; other[i] = 0
+    number[i] = 0; base[i] = 0; other[i] = 0; DONE(i)
 }
 
 /* It counts as a loss: one at a time. */
@@ -235,7 +251,7 @@ inline delete(i)
 inline asked_for_base(i)
 {
 #ifdef AT_ONCE
-    atomic { state[i] == GONE && (WANTED & BIT(i)) -> teach(i) }
+    atomic { state[i] == GONE -> state[i] = BARE }
 #else
     atomic { state[i] == GONE -> state[i] = OUT }
 #endif
@@ -289,10 +305,11 @@ end:
     :: atomic { key[2] != 0 -> key[2] = 0 }
     :: lose(0) :: lose(1) :: lose(2)
     :: admit(0) :: admit(1) :: admit(2)
+    :: written(0) :: written(1) :: written(2)
     /* A fenced attempt meets a server without a base: then it is taught, a little later. */
-    :: atomic { state[0] == BARE && (WANTED & 1) -> teach(0) }
-    :: atomic { state[1] == BARE && (WANTED & 2) -> teach(1) }
-    :: atomic { state[2] == BARE && (WANTED & 4) -> teach(2) }
+    :: atomic { state[0] == BARE && lesson[0] == 0 && (WANTED & 1) -> teach(0) }
+    :: atomic { state[1] == BARE && lesson[1] == 0 && (WANTED & 2) -> teach(1) }
+    :: atomic { state[2] == BARE && lesson[2] == 0 && (WANTED & 4) -> teach(2) }
     :: others_count(0) :: others_count(1) :: others_count(2)
 #ifdef HEAL_COUNTS
     :: heal(0) :: heal(1) :: heal(2)

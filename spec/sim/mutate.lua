@@ -15,6 +15,7 @@ local jobs = require "spec.sim.jobs"
 local BUDGET = 3000
 local DIR = "build/mutants"
 local CAUGHT = "spec/sim/caught.txt"
+local WORLDS = os.getenv "WORLDS"
 local HANGS = 300        -- seconds of one schedule; the slowest takes less than one
 
 local function sh(command, ...)
@@ -59,8 +60,8 @@ local function build(mutant, dir)
         local name = mutant.file:match "^c/(.+)%.c$"
         sh("mkdir -p %s/%s", dir, name:match "^(.*)/")
         write(dir .. "/" .. name .. ".c", text)
-        sh("make -s %s MUTANT=%s DIR=%s", mutant.unit and "mutant-unit" or "mutant-core", name,
-            dir)
+        sh("make -s %s MUTANT=%s DIR=%s", mutant.unit and not WORLDS and "mutant-unit"
+            or "mutant-core", name, dir)
     else
         sh("cp -r lua %s/lua", dir)
         write(dir .. "/" .. mutant.file, text)
@@ -214,7 +215,7 @@ local function try(k, mutant, remembered)
     local dir, began = DIR .. "/" .. k, jobs.now()
     local ok, seed, how = pcall(function()
         build(mutant, dir)
-        if os.getenv "WORLDS" then
+        if WORLDS then
             return catch_in_worlds(mutant, dir)
         end
         if mutant.unit or mutant.spec then
