@@ -61,7 +61,8 @@ mtype = { NONE, SET, EXTEND, HEAL, DEL };
 
 /* Servers: whose value (0: none), for how many ticks more, in quarantine for how many. */
 byte key[N], ttl[N], guarded[N];
-byte torn[N];                 /* what a broken connection still carries to it: a SET */
+byte torn[N];                 /* what a broken connection still carries to it: a SET ... */
+byte torn_for[N];             /* ... or a heal, for so many ticks */
 byte swallowed;               /* servers at which that was executed: it ends with its lease */
 byte again[N];                /* what A will release there once more, a time-out later */
 
@@ -192,7 +193,8 @@ inline cut(c, i)
     do
     :: ask[LINK(c, i)] ? what, v, ticks ->
         if
-        :: what == SET && torn[i] == 0 -> torn[i] = v
+        :: what == SET && torn[i] == 0 -> torn[i] = v; torn_for[i] = 0
+        :: what == HEAL && torn[i] == 0 -> torn[i] = v; torn_for[i] = ticks
         :: true
         fi
     :: empty(ask[LINK(c, i)]) -> break
@@ -207,6 +209,15 @@ inline cut(c, i)
     :: else
     fi;
     what = NONE; v = 0; ticks = 0
+}
+
+inline execute_torn(i, vote)
+{
+    if
+    :: torn_for[i] == 0 -> execute_set(i, torn[i], LEASE, vote)
+    :: torn_for[i] > 0 -> execute_heal(i, torn[i], torn_for[i])
+    fi;
+    torn[i] = 0; torn_for[i] = 0; vote = 0; swallowed = swallowed | BIT(i)
 }
 
 inline wipe(i)
@@ -236,10 +247,8 @@ end:
         ask[LINK(A, 0)] ! DEL, again[0], 0; again[0] = 0 }
     :: atomic { again[1] != 0 && nfull(ask[LINK(A, 1)]) ->
         ask[LINK(A, 1)] ! DEL, again[1], 0; again[1] = 0 }
-    :: atomic { torn[0] != 0 -> execute_set(0, torn[0], LEASE, vote); torn[0] = 0; vote = 0;
-        swallowed = swallowed | BIT(0) }
-    :: atomic { torn[1] != 0 -> execute_set(1, torn[1], LEASE, vote); torn[1] = 0; vote = 0;
-        swallowed = swallowed | BIT(1) }
+    :: atomic { torn[0] != 0 -> execute_torn(0, vote) }
+    :: atomic { torn[1] != 0 -> execute_torn(1, vote) }
 #endif
 #ifdef WIPE                   /* one crashes, and starts without its memory */
     :: atomic { faults > 0 -> faults--; wipe(0) }
