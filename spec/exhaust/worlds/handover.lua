@@ -1,4 +1,5 @@
---- A exports its hold; two import it, one after the other, and one of them releases. One owner.
+--- A exports its hold, and has it no more; B and C import it at once, and C once more when B has
+-- released. At most one import succeeds.
 
 local stage = require "spec.exhaust.stage"
 
@@ -8,13 +9,17 @@ return {
     roles = { acquire = "path", confirm = "path", import = "path", export = "path",
         release = "path", heal = "path" },
     run = function(s, kind)
-        local c, transfer = s.world:client(), nil
+        local c, transfer, owner = s.world:client(), nil, nil
         local function import(who, client)
             local lock, err = client:import(transfer, { owner = {} })
             if not lock then
                 s:log("%s imports nothing: %s", who, err)
                 return
             end
+            if owner then
+                s:wrong("%s imports what %s has imported", who, owner)
+            end
+            owner = who
             local hold = s:got(who, lock)
             s.world:advance(0.5)
             s:gone(hold)
@@ -26,12 +31,16 @@ return {
             local a = kind.a(s.a)
             if a:tryLock(0, stage.LEASE) then
                 transfer = a:export()
+                if transfer and a:remaining() > 0 then
+                    s:wrong("A holds what it has exported")
+                end
                 s:moment(nil, "after the export")
             end
         end, function()
             if transfer then
                 s.world:spawn(import, "C", c)
                 import("B", s.b)
+                import("C", c)
             end
         end, stage.LEASE + 0.5, 5)
     end,
