@@ -152,7 +152,9 @@ function Stage:arrived(server, conn, argv, n)
     local role = argv[1] == "INFO" and "life" or self:role_of(argv[2])
     local may = self.open and who and self.world_of.roles[role]
     local what = may and who .. "'s " .. role
-    if held then
+    if who and who == self.cut_off then
+        return
+    elseif held then
         insert(held, { argv = argv, n = n, what = what })
     elseif may == "path" then
         travel(self, server, conn, argv, n, what)

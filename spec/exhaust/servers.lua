@@ -13,11 +13,12 @@ local SECOND, MS = 1e6, 1e3
 local FAULTS = { { "goes on" }, { "restarts with its data" },
     { "restarts empty", forgotten = true } }
 local START = { { "later" }, { "B begins" } }
+local CUT = { { "is connected" }, { "is cut off from all servers" } }
 
 local Stage = {}
 
---- Something has happened: here B may begin, and, where it happened on a server, that server may
--- restart.
+--- Something has happened: here B may begin, a client may be cut off, and, where it happened on a
+-- server, that server may restart.
 function Stage:moment(server, text, ...)
     local x = self.x
     if not self.open then
@@ -25,6 +26,11 @@ function Stage:moment(server, text, ...)
     end
     if self.begin and x:choose("start", START, format(text, ...)) == 2 then
         self.begin()
+    end
+    local whom = self.world_of.cuts
+    if whom and not self.cut_off and x:choose("fault", CUT, format(text, ...), whom) == 2 then
+        self:log("%s is cut off", whom)
+        self.cut_off = whom
     end
     local faults = server and C.sim_now() < self.faults_until_us
     local fault = faults and FAULTS[x:choose("fault", FAULTS, format(text, ...), "server "

@@ -70,13 +70,16 @@ function Stage:hold(who, lock, wait, kind, seconds, fn)
     return true
 end
 
---- Holds and renews for so many seconds, unless it loses it.
+--- Holds and renews for so many seconds; who is cut off meanwhile, until it has lost it.
 function Stage:keep(who, lock, seconds)
     assert(lock:lock())
     local hold = self:got(who, lock)
     hold.kept = true
     lock:onLost(function() hold.told = true end)
     self.world:advance(seconds)
+    while self.cut_off == who and lock:remaining() > 0 do
+        self.world:advance(0.1)
+    end
     self:gone(hold)
     lock:unlock()
 end
@@ -114,14 +117,15 @@ function Stage:play(a, b, seconds, more)
         self.begin()
     end
     self:pass(seconds)
-    self.open = false
+    self.open, self.cut_off = false, nil
     self:pass(more)
 end
 
 --- One run.
 -- @param world   { odd: how many odd choices at most; limits: of each class; roles: of messages ->
---   "path": they have a choice of paths, "moment": they are moments; lease: of its clients;
---   faults_for: servers may restart for so many seconds; run: function(stage, kind) }
+--   "path": they have a choice of paths, "moment": they are moments; cuts: who may be cut off;
+--   lease: of its clients; faults_for: servers may restart for so many seconds;
+--   run: function(stage, kind) }
 -- @param kind    { key: whose ends are moments, ... } (kinds.lua)
 -- @param events  a list for the log, or nil
 -- @return the stage; its `fault` says what went wrong
