@@ -34,7 +34,11 @@ function _M.main(given, names)
     local client = config.client(given)
     report.need(client:open())
     report.need(restart_guard.init(client, given["--force"], report.note))
+    local found = report.need(client:check())
     client:close()
+    if found.voting < #found and not given["--force"] then
+        args.fail("the servers are admitted, but:\n" .. tostring(found))
+    end
     print(given["--json"] and json.encode { admitted = true } or "the servers may vote")
     return 0
 end

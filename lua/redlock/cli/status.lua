@@ -68,19 +68,20 @@ local function ask(client, name)
         end
     end
     for place, row in ipairs(client.guarded and health.rows(client) or {}) do
-        if row.guard == "guarded" or row.guard == "disagrees" then
+        if row.ready and row.guard ~= "admitted" and row.guard ~= "unverified" then
             rows[place].guard = row.guard
-            rows[place].message = rows[place].message or row.guard .. ": " .. row.remedy
+            rows[place].message = rows[place].message or row.guard .. ": "
+                .. (row.remedy or "it has not shown its marker")
         end
     end
     return rows, silent
 end
 
--- The majority's view of the rows: held, remaining, holder; or nil if no majority agrees.
+-- The view of the servers that may vote: held, remaining, holder; nil if no majority agrees.
 local function summary(rows)
     local said = {}
     for _, row in ipairs(rows) do
-        if row.state == "held" or row.state == "free" then
+        if not row.guard and (row.state == "held" or row.state == "free") then
             said[#said + 1] = { who = row.who, left = row.remaining }
         end
     end
@@ -151,11 +152,12 @@ end
 
 -- Why nobody can say whether it is held.
 local function undecided(rows)
-    local n = 0
+    local n, kept = 0, false
     for _, row in ipairs(rows) do
-        n = n + (row.state == "not_a_lock" and 1 or 0)
+        n, kept = n + (row.state == "not_a_lock" and 1 or 0), kept or row.guard
     end
     return n >= limits.quorum(#rows) and "its key is not a lock"
+        or kept and "too few servers may vote to say whether it is held"
         or "no majority of the servers says whether it is held"
 end
 

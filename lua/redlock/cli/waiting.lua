@@ -54,11 +54,18 @@ function _M.say(client, name, refusal)
         report.note(("waiting until enough servers vote, %.0f s"):format(math.ceil(left)))
         return
     end
-    local holder, err
-    if name then
-        holder, err = client:holder(name)
+    local found, err = client:check()
+    local votes = found and found.voting >= found.quorum
+    local holder = votes and name and client:holder(name)
+    if not err and not holder and (name or not votes) then        -- nobody has it
+        for _, row in ipairs(found) do
+            err = err or row.remedy
+            if row.remedy then
+                report.note("waiting: ", row.node, ": ", row.remedy)
+            end
+        end
     end
-    if not err then           -- else the wait itself fails with it
+    if not err then          -- else the wait itself fails with it
         report.note("waiting: ", refusal(holder and holder.label and holder or nil))
     end
 end

@@ -57,7 +57,8 @@ local SENTENCES = {
         .. "connected and has the same max_lease",
     marker_refused = function(_, info)
         local code = ffi_string(load().rl_code_name(info.marker_code))
-        return format("its marker cannot be read or set (%s)", code) .. (code ~= "noperm" and ""
+        return format("its marker cannot be read or set (%s)", code) .. (code == "unsupported"
+            and ": GET is renamed in redis.conf; give it its name back" or code ~= "noperm" and ""
             or "; allow this user the keys redlock:{server}:marker and redlock:{server}:floor, "
             .. "and GET, SET, HMGET, HSET, TIME, EVAL")
     end,

@@ -10,7 +10,8 @@ local rounds = require "redlock.runtime.rounds"
 local script_text = require "redlock.runtime.script_text"
 
 local band, ipairs, pairs = require("bit").band, ipairs, pairs
-local format, gmatch, gsub, match = string.format, string.gmatch, string.gsub, string.match
+local find, format, gmatch, gsub, match = string.find, string.format, string.gmatch, string.gsub,
+    string.match
 local concat, insert, remove = table.concat, table.insert, table.remove
 
 local _M = {}
@@ -34,6 +35,13 @@ local ERRORS = { [SCRIPT] = true, SET = true, GET = true, GETRANGE = true, KEPT 
 local FENCED = "there are no fenced locks, of which redlock run takes one unless it "
     .. "has --plain"
 
+-- What to do about a command that failed.
+local function remedy(command, why)
+    return find(why, "^OOM") and node_codes.oom.remedy or node_codes.remedy("readonly", why)
+        or find(why, "nknown") and "give it its name back in redis.conf"
+        or "allow this user " .. command
+end
+
 -- Adds one server's failures (command -> why) to its findings.
 local function judge(failed, user, findings)
     local fenced, reason = {}, nil
@@ -42,8 +50,8 @@ local function judge(failed, user, findings)
     end
     local function tell(kind, what, why, missed)
         insert(findings, { kind = kind, verdict = ERRORS[what] and "error" or "warning",
-            message = format("a lock was tried as user %s, and %s failed (%s): %s", user, what, why,
-                missed) })
+            message = format("a lock was tried as user %s, and %s failed (%s): %s; %s", user, what,
+                why, missed, remedy(what, why)) })
     end
     for command, why in pairs(failed) do
         if MISSED[command] then
@@ -52,7 +60,7 @@ local function judge(failed, user, findings)
             fenced[#fenced + 1], reason = command, why
         end
     end
-    if #fenced > 0 then
+    if #fenced > 0 and not failed.SET then
         tell("rights", concat(fenced, ", "), reason, FENCED)
     end
 end

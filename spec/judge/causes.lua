@@ -1,0 +1,185 @@
+-- What may keep a server from voting. Of each cause:
+--   make(server, stage)  makes it so of a server; args: with what that server is started
+--   says       a pattern of the line that names it, in all that is told of it, in small letters
+--   briefly    what other verbs than check may say instead
+--   also       other causes whose words may be said, too
+--   rights     it is of what the user may do; command: of this command
+--   partial    a lock may be granted all the same, but not kept, or not always
+--   remedy     a pattern of what `check` prints to do about it, and a function that does it
+--   awaits     `check --wait` waits until that has been done; else it ends at once
+--   passes     it passes by itself, so that run and lead wait for it, too
+--   guarded    there are no such cells of a server alone; alone: only of that
+--   every      it is of all servers, or of the client: there are no cells of some servers
+local support = require "spec.support"
+
+local LIFE = "3f9c0a1b2c3d4e5f"
+
+-- A marker; words: as in spec/support/redis.lua.
+local function mark(state, words)
+    words = words or {}
+    return function(server, stage)
+        server:mark(("%s v%d %s %s %d %d %s%s"):format(LIFE, words.version or 4, state,
+            server:life(), words.db or 0, words.max_lease or stage.max_lease * 1000,
+            words.cluster or stage.name, state == "a" and "" or " 0 1795691426965"))
+    end
+end
+
+-- What the user may do.
+local function acl(...)
+    local rules = { ... }
+    return function(server)
+        server:user("app", unpack(rules))
+    end
+end
+
+local function call(...)
+    local words = { ... }
+    return function(server)
+        local ok, err = server:call(unpack(words))
+        assert(ok, err)
+    end
+end
+
+local function reset(server)
+    server:user("app", "reset", "on", ">pw", "~*", "&*", "+@all")
+end
+
+local function admit(server, stage)
+    server:admit(stage.max_lease, stage.name)
+end
+
+local MARKER = "redlock:{server}:marker"
+local DEL = "del redlock:{server}:marker on that server"
+
+local function delete_marker(server)
+    server:call("DEL", MARKER)
+end
+
+local MARKERS = { new = true, memory_lost = true, garbage = true, wrong_type = true }
+local FORGOT = { "has no memory of locks", "lost its memory" }
+local DENIED = { "noperm", "user executing the script can.t run" }
+
+local function waits() end           -- the remedy is time
+
+local _M = {
+    none = { make = function() end },
+    down = { make = function(s) s:kill() end, says = "connection refused", awaits = true,
+        remedy = { "refused", function(s) s:start() reset(s) end } },
+    frozen = { make = function(s) s:freeze() end,
+        says = { "no answer to the handshake", "but no answer in time" }, awaits = true,
+        also = { slow = true }, remedy = { "no answer", function(s) s:thaw() end } },
+    slow_within = { make = function(s, stage) stage.proxy(s):delay("down", 80) end },
+    slow = { make = function(s, stage) stage.proxy(s):delay("down", 700) end,
+        says = "it answers after", briefly = "no answer", also = { frozen = true },
+        remedy = { "raise the option `timeout`", function(_, stage)
+            stage.settings.timeout = 3
+        end } },
+    wrong_password = { make = acl("resetpass", ">other"), says = "wrongpass",
+        remedy = { "wrongpass", acl ">pw" } },
+    user_off = { make = acl "off", says = "wrongpass", also = { wrong_password = true },
+        remedy = { "wrongpass", acl "on" } },
+    no_password = { every = true, make = function(s, stage)
+        s:user("default", "resetpass", ">secret")
+        s.opts.password = "secret"
+        stage.settings.user, stage.settings.password = nil, nil
+    end, says = "noauth", remedy = { "noauth", function(_, stage)
+        stage.settings.user, stage.settings.password = "app", "pw"
+    end } },
+    nothing_allowed = { make = acl "-@all", says = DENIED, rights = true,
+        remedy = { "allow this user", reset } },
+    no_scripts = { make = acl "-@scripting", says = DENIED, rights = true,
+        remedy = { "allow this user", reset } },
+    no_writes = { make = acl "-@write", says = DENIED, rights = true,
+        remedy = { "allow this user", reset } },
+    no_keys = { make = acl("resetkeys", "~other:*"), says = DENIED, rights = true,
+        remedy = { "allow this user", reset } },
+    full = { make = call("CONFIG", "SET", "maxmemory", "1"), says = "oom",
+        remedy = { "raise maxmemory", call("CONFIG", "SET", "maxmemory", "0") } },
+    cannot_save = { make = function(s)
+        s:call("CONFIG", "SET", "save", "3600 1")
+        assert(support.sh("rm -rf " .. s.dir))
+        s:call "BGSAVE"
+        support.eventually(function()
+            return s:call("INFO", "persistence"):find "rdb_last_bgsave_status:err"
+        end)
+    end, says = "misconf", remedy = { "free its disk", function(s)
+        assert(support.sh("mkdir -p " .. s.dir))
+        s:call("CONFIG", "SET", "dir", s.dir)
+        s:call("CONFIG", "SET", "stop-writes-on-bgsave-error", "no")
+    end } },
+    too_few_replicas = { make = call("CONFIG", "SET", "min-replicas-to-write", "1"),
+        says = "noreplicas", remedy = { "lower min%-replicas%-to%-write",
+            call("CONFIG", "SET", "min-replicas-to-write", "0") } },
+    replica = { make = function(s, stage)
+        s:call("REPLICAOF", "127.0.0.1", stage:another().port)
+    end, says = "a replica", remedy = { "name its master", function(s)
+        s:call("REPLICAOF", "NO", "ONE")
+    end } },
+    cluster_mode = { bare = true, args = { "--cluster-enabled", "yes" }, make = function() end,
+        says = "runs in cluster mode", remedy = { "cluster%-enabled no", function(s)
+            s.opts.args = nil
+            s:restart()
+            reset(s)
+        end } },
+    new = { make = mark "n", says = "has no memory of locks", awaits = true, passes = true,
+        also = MARKERS,
+        remedy = { "votes in", waits } },
+    memory_lost = { make = mark "l", says = "lost its memory", awaits = true,
+        also = MARKERS, passes = true,
+        remedy = { "votes in", waits } },
+    clock_stepped = { make = mark "s", says = "its clock was stepped", awaits = true,
+        passes = true, remedy = { "votes in", waits } },
+    older_version = { make = mark("a", { version = 3 }), says = "an older version of redlock",
+        remedy = { DEL, delete_marker } },
+    later_version = { make = mark("a", { version = 9 }), says = "a later version of redlock",
+        remedy = { DEL, delete_marker } },
+    other_database = { make = mark("a", { db = 3 }), says = "its marker is for database 3",
+        remedy = { "redlock init %-%-force", function(_, stage) stage:init "--force" end } },
+    other_max_lease = { make = mark("a", { max_lease = 7000 }),
+        says = "another client set max_lease to 7 s", remedy = { "redlock init %-%-force",
+            function(_, stage) stage:init "--force" end } },
+    other_cluster = { make = mark("a", { cluster = "theirs" }), says = "belongs to cluster theirs",
+        refuses = true, remedy = { "belongs to", admit } },
+    garbage = { make = call("SET", MARKER, "garbage"), says = FORGOT,
+        awaits = true, passes = true, also = MARKERS, remedy = { "votes in", waits } },
+    wrong_type = { make = function(s) s:call("DEL", MARKER) s:call("RPUSH", MARKER, "x") end,
+        says = FORGOT, awaits = true, passes = true, also = MARKERS,
+        remedy = { "votes in", waits } },
+    guard_off = { alone = true, make = admit, says = "other clients use it with the restart guard",
+        remedy = { "turn the guard on in all clients", function(_, stage)
+            stage.settings.restart_guard = "true"
+        end } },
+    unseeded = { make = call("HDEL", "redlock:{server}:floor", "base", "most"), awaits = true,
+        says = "does not know the fencing tokens",
+        remedy = { "redlock check %-%-wait teaches it", waits }, taught = true, passes = true },
+}
+
+-- Each command that locks use, forbidden and renamed. Redis 7 does not say which one a script must
+-- not call: check does.
+local NEEDED = { "EVAL", "EVALSHA", "SET", "GET", "DEL", "PTTL", "PEXPIRE", "PUBLISH", "HSET",
+    "HMGET", "MGET", "TIME", "INFO", "GETRANGE" }
+local PARTIAL = { EVAL = true, EVALSHA = true, GET = true, GETRANGE = true, TIME = true }
+for _, command in ipairs(NEEDED) do
+    local word = command:lower()
+    local says = "%f[%w]" .. word .. "%f[%W]"
+    local function add(name, cause)
+        cause.says, cause.command, cause.partial = says, word, PARTIAL[command]
+        cause.briefly = { "redlock check names the command", "unknown" }
+        _M[name .. word] = cause
+    end
+    add("no_", { make = acl("-" .. command), remedy = { says, reset } })
+    add("renamed_", { args = { "--rename-command", command, "gone" }, renamed = command,
+        make = function() end, remedy = { says, function(s)
+            s.opts.args = nil
+            s:restart()
+            reset(s)
+        end } })
+end
+_M.renamed_info = nil                -- the specs cannot set such a server up
+-- A server alone has no marker.
+for _, name in ipairs { "new", "memory_lost", "clock_stepped", "older_version", "later_version",
+    "other_database", "other_max_lease", "other_cluster", "garbage", "wrong_type", "unseeded" } do
+    _M[name].guarded = true
+end
+
+return _M
