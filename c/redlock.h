@@ -17,7 +17,7 @@
 
 /* A program and the library that it loads must have the same number, which is part of the
  * library's file name. Raise it with every change of code between the cdef markers. */
-#define RL_ABI 30
+#define RL_ABI 31
 
 #pragma GCC visibility push(default)
 /* The Makefile makes the FFI declaration of everything up to "cdef end": plain C
@@ -352,6 +352,8 @@ typedef struct rl_node_info {
     int64_t offset_error_ms; /* by how much offset_ms may be wrong */
     int64_t round_trip_ms;
     int64_t heard_ms;        /* when it last answered anything */
+    int64_t certificate_ends_s;     /* TLS: when the first certificate of its connection ends,
+                                as time(): its own, its CAs', or ours; 0: unknown */
     int64_t marker_max_lease_ms;
     int32_t marker_db;
     int32_t marker_version;

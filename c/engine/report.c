@@ -79,6 +79,7 @@ void rl_node_get_info(rl_client *c, int i, rl_node_info *out)
     out->server.uptime_s += (now_ms - nd->info_ms) / 1000;
     out->unverified = out->stats.ready && !info->replid[0];
     out->heard_ms = nd->answered_ms;
+    out->certificate_ends_s = nd->ends_s;
     memcpy(out->list, c->core.hash, sizeof(out->list) - 1);
     out->why = nd->why;
     memcpy(out->text, nd->text, sizeof(out->text));

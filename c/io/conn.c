@@ -342,8 +342,10 @@ void conn_shake(struct net *net, int i, int64_t now_ms)
         return;
     if (got == TLS_BROKEN)
         lost(net, i, RL_TLS, "TLS", c->tls->why, now_ms);
-    else if (got == 1 && sent)
+    else if (got == 1 && sent) {
+        net->core->nodes[i].ends_s = c->tls->ends_s;
         conn_up(net, i, now_ms);
+    }
 }
 
 static void conn_secure(struct net *net, int i, int64_t now_ms)

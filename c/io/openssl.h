@@ -13,6 +13,7 @@
 #include <openssl/x509v3.h>
 
 #define FUNCTIONS(X)                                                                     \
+    X(ASN1_TIME_diff)                                                                    \
     X(BIO_ctrl)                                                                          \
     X(BIO_free)                                                                          \
     X(BIO_new)                                                                           \
@@ -42,6 +43,7 @@
     X(SSL_do_handshake)                                                                  \
     X(SSL_free)                                                                          \
     X(SSL_get0_param)                                                                    \
+    X(SSL_get_certificate)                                                               \
     X(SSL_get_error)                                                                     \
     X(SSL_get_ex_data)                                                                   \
     X(SSL_get_ex_data_X509_STORE_CTX_idx)                                                \
@@ -55,12 +57,14 @@
     X(SSL_write)                                                                         \
     X(TLS_client_method)                                                                 \
     X(X509_STORE_CTX_get0_cert)                                                          \
+    X(X509_STORE_CTX_get_current_cert)                                                   \
     X(X509_STORE_CTX_get_ex_data)                                                        \
     X(X509_STORE_add_cert)                                                               \
     X(X509_VERIFY_PARAM_set1_host)                                                       \
     X(X509_VERIFY_PARAM_set1_ip_asc)                                                     \
     X(X509_VERIFY_PARAM_set_hostflags)                                                   \
     X(X509_free)                                                                         \
+    X(X509_get0_notAfter)                                                                \
     X(X509_get_ext_by_NID)                                                               \
     X(X509_verify_cert_error_string)
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "io/lookup.h"
 #include "io/openssl.h"
@@ -236,11 +237,24 @@ static int expect_name(SSL *ssl, const char *name)
                : -1;
 }
 
-/* OpenSSL calls this in the handshake. */
+/* Notes when a certificate ends, or NULL. */
+static void note_end(struct tls *t, const X509 *x)
+{
+    int days, seconds;
+    if (!x || !o.ASN1_TIME_diff(&days, &seconds, NULL, o.X509_get0_notAfter(x)))
+        return;
+    int64_t ends_s = (int64_t)time(NULL) + days * (int64_t)86400 + seconds;
+    if (!t->ends_s || ends_s < t->ends_s)
+        t->ends_s = ends_s;
+}
+
+/* OpenSSL calls this in the handshake, for each certificate of the server's chain. */
 static int on_verify(int ok, X509_STORE_CTX *store)
 {
     SSL *ssl = o.X509_STORE_CTX_get_ex_data(store, o.SSL_get_ex_data_X509_STORE_CTX_idx());
     struct tls *t = o.SSL_get_ex_data(ssl, 0);
+    note_end(t, o.X509_STORE_CTX_get_current_cert(store));
+    note_end(t, o.SSL_get_certificate(ssl));
     t->nameless =
         o.X509_get_ext_by_NID(o.X509_STORE_CTX_get0_cert(store), NID_subject_alt_name, -1) < 0;
     return ok;

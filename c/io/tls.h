@@ -25,6 +25,8 @@ struct tls {
     const char *name;
     int port;
     int shaken;                   /* the handshake is done */
+    int64_t ends_s;               /* when its first certificate ends (time()): the server's, its
+                                     CAs', ours; 0: unknown */
     int nameless;                 /* the server's certificate has no subjectAltName */
     struct buf out;               /* what to write to the socket */
     char why[160];                /* why the connection is broken */

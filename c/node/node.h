@@ -122,6 +122,7 @@ struct node {
     int64_t deadline_ms;          /* CONNECTING, HANDSHAKE: when to give up */
     int64_t ready_ms;             /* READY: since */
     int64_t answered_ms;          /* the last answer came */
+    int64_t ends_s;               /* as rl_node_info.certificate_ends_s */
     int took8_ms;                 /* 8 times a moving average of how long answers take */
     struct info info;             /* from the last handshake, look or node_probe() */
     int64_t info_ms;              /* the last handshake or node_probe() */

@@ -104,7 +104,7 @@ end
 
 -- Whether a command may end in another way than expected.
 local function may_differ(cause, verb, wanted, status)
-    return cause.partial and GRANTED[verb] and wanted ~= 0
+    return cause.partial and GRANTED[verb]
         or (cause.command or cause.rights) and LOOKS[verb]
         or verb == "lead" and wanted == 143 and status == FAILED     -- it does not pass by itself
         or cause.taught and verb:find "^check" ~= nil
@@ -129,7 +129,7 @@ local function judge(list, name, of, verb, p, wanted)
     elseif verb == "top" and p.text:match "(%d+) of %d+ servers vote" + 0 > of.n then
         return wrong "has too many votes"
     end
-    local must = cause.says and (voting or p.status ~= 0 and p.status ~= 3)
+    local must = cause.says and (voting and voting ~= "ok\n" or p.status ~= 0 and p.status ~= 3)
     if must and not cause.taught and not says(cause, p.text, verb:find "^check") then
         return wrong("does not name it")
     end
@@ -150,6 +150,9 @@ local function mend(list, self, name, of, waiter)
     end
     for i = 1, of.k do
         act(self[i], self)
+        if of.n == 1 then
+            self[i]:call("CONFIG", "SET", "appendonly", "yes")
+        end
     end
     self:configure()
     local p

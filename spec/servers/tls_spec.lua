@@ -109,6 +109,18 @@ describe("TLS", function()
             refused(node, files { ca_file = "ca.crt" }, "not for 'a%.b%.example%.org'")
         end)
 
+        it("a certificate that ends soon, of which check() warns", function()
+            local uri = support.tls_server(dir, "named").tls_uri:gsub("127.0.0.1", "localhost")
+            local row = support.client({ uri }, files { ca_file = "ca.crt" }):check()[1]
+            local ends = row.certificate_ends - os.time()
+            assert.is_true(ends > 86400 and ends <= 2 * 86400)
+            assert.matches("a certificate of its connection .- ends on "
+                .. os.date("!%Y-%m-%d", row.certificate_ends):gsub("%-", "%%-"), row.remedy)
+            row = support.client({ good.tls_uri }, files { ca_file = "ca.crt" }):check()[1]
+            assert.is_true(row.certificate_ends > os.time() + 59 * 86400)
+            assert.not_matches("certificate", row.remedy or "")
+        end)
+
         it("anything, without tls_verify, of which check() warns", function()
             local server = support.tls_server(dir, "expired")
             local client = works({ server.tls_uri }, { tls_verify = false })

@@ -9,7 +9,7 @@ local _M = {}
 local MAKE = [[
 exec 2>&1; set -e; cd '%s'
 ca() { # NAME
-    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 \
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 60 \
         -subj "/CN=$1" -keyout "$1.key" -out "$1.crt"
 }
 cert() { # NAME CA DAYS ALTERNATIVE-NAMES
@@ -22,12 +22,12 @@ cert() { # NAME CA DAYS ALTERNATIVE-NAMES
 here=DNS:localhost,IP:127.0.0.1,IP:::1
 ca ca
 ca other-ca
-cert good ca 2 "$here"
+cert good ca 60 "$here"
 cert named ca 2 DNS:localhost
 cert wildcard ca 2 DNS:*.example.org
 cert wrong-host ca 2 DNS:example.org,IP:10.0.0.1
 (export LD_PRELOAD='%s' CLOCKSHIM='%s'; cert expired ca 1 "$here")      # two days ago
-cert client ca 2 DNS:client
+cert client ca 60 DNS:client
 cert stranger other-ca 2 DNS:stranger
 cert elsewhere other-ca 2 "$here"
 cert localhost ca 2

@@ -125,25 +125,31 @@ function _M.locks(list, columns)
     end))
 end
 
+--- What to do about servers, by rows as in errors: a text, which may be empty.
+function _M.remedies(nodes)
+    local remedies, seen = {}, {}
+    for _, row in ipairs(nodes) do
+        local remedy = not row.why and row.message
+            and node_codes.remedy(row.code or row.state, row.message)
+        if remedy and not seen[remedy] then
+            seen[remedy] = true
+            remedies[#remedies + 1] = "\n  " .. remedy .. "."
+        end
+    end
+    return table.concat(remedies)
+end
+
 function _M.error(err)
     if not err.nodes then
         return err.code .. ": " .. err.message
     end
-    local rows, remedies, seen = {}, {}, {}
+    local rows = {}
     for i, row in ipairs(err.nodes) do
         rows[i] = { row.node, row.code, row.message }
-        local remedy = not row.why and node_codes.remedy(row.code, row.message)
-        if remedy and not seen[remedy] then
-            seen[remedy] = true
-            remedies[#remedies + 1] = "  " .. remedy .. "."
-        end
     end
     -- The rest of the message repeats this in one line.
-    local lines = { err.message:match "^(.-): %a+://" or err.message, _M.columns(rows) }
-    if #remedies > 0 then
-        lines[3] = table.concat(remedies, "\n")
-    end
-    return table.concat(lines, "\n")
+    return (err.message:match "^(.-): %a+://" or err.message) .. "\n" .. _M.columns(rows)
+        .. _M.remedies(err.nodes)
 end
 
 --- Ends the command with an error of the library.

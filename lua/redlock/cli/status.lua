@@ -178,7 +178,7 @@ local function show_status(name, rows, seen, found)
         lines[i] = { row.node, row.state == "free" and found.busy and "no lock"
             or row.state, table.concat(said, "; ") }
     end
-    print(report.columns(lines))
+    print(report.columns(lines) .. (seen and "" or report.remedies(rows)))
     show_detail(found)
 end
 

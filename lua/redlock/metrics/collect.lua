@@ -130,6 +130,7 @@ local function servers_of(client, servers)
         server.voting = server.voting + (row.verdict ~= "error" and 1 or 0)
         server.clock_offset, server.round_trip = row.clock_offset, row.round_trip
         server.guard, server.remedy = row.guard, row.remedy
+        server.certificate_ends = row.certificate_ends
     end
 end
 

@@ -158,7 +158,7 @@ local function packed(self, now)
     local lines = { line_of(self.me, now.held, now.waiting, now.clients) }
     for label, s in pairs(now.servers) do
         lines[#lines + 1] = line_of("S", label, s.connected, s.voting, s.clock_offset, s.round_trip,
-            s.guard, s.remedy)
+            s.guard, s.remedy, s.certificate_ends)
     end
     for _, h in ipairs(now.holds) do
         lines[#lines + 1] = line_of("H", h.name, h.kind, h.held, h.left,
@@ -190,6 +190,7 @@ function UNPACK.S(now, f)
     s.clock_offset, s.round_trip = tonumber(f[5]) or s.clock_offset, tonumber(f[6]) or s.round_trip
     s.guard = f[7] ~= "" and f[7] or s.guard
     s.remedy = f[8] ~= "" and f[8] or s.remedy
+    s.certificate_ends = tonumber(f[9]) or s.certificate_ends
 end
 
 function UNPACK.H(now, f, worker)

@@ -153,6 +153,8 @@ local GAUGES = {                     -- of servers: name, field of collect.lua, 
         "seconds" },
     { "round_trip_seconds", "round_trip", "Seconds that a server took to tell its time.",
         "seconds" },
+    { "certificate_end_timestamp_seconds", "certificate_ends", "When the first certificate of a "
+        .. "server's connection ends.", "seconds" },
 }
 
 for _, o in ipairs(OUTCOMES) do      -- with the ends of its lines

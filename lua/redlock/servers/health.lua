@@ -12,11 +12,12 @@ local rounds = require "redlock.runtime.rounds"
 local ipairs, setmetatable, tonumber = ipairs, setmetatable, tonumber
 local char, format = string.char, string.format
 local concat, insert = table.concat, table.insert
-local abs, ceil = math.abs, math.ceil
+local abs, ceil, date, time = math.abs, math.ceil, os.date, os.time
 local ffi_string, duration = ffi.string, encoding.duration
 
 local _M = {}
 
+local CERTIFICATE_WARNING = 30 * 86400     -- seconds before its end
 local ADMITTED = { admitted = true, unverified = true }
 local ROLES, GUARDS           -- words for RL_ROLE_* and rl_guard
 
@@ -75,6 +76,7 @@ local function read(client, i, info, since)
     if why then
         row.objection, row.why = reasons.text(client, i, info, why)
     end
+    row.certificate_ends = info.certificate_ends_s > 0 and tonumber(info.certificate_ends_s) or nil
     local said = info.server
     if said.known ~= 0 then
         row.stale = not row.ready or nil
@@ -199,6 +201,11 @@ local function findings_of(client, row, user, seen)
         warn("persistence", "it may forget its locks when it restarts (INFO shows no persistence), "
             .. "and the guard is off; set restart_guard = true, or appendonly yes with appendfsync "
             .. "always")
+    end
+    local ends = row.certificate_ends
+    if ends and ends < time() + CERTIFICATE_WARNING then
+        warn("certificate", "a certificate of its connection (its own, its CA's, or cert_file) "
+            .. "ends on %s: renew it", date("!%Y-%m-%d", ends))
     end
     local o = client.options
     local bound = o.lease * o.drift_factor + 0.002

@@ -34,6 +34,7 @@
 ---| "persistence" # it may forget locks, and the guard is off
 ---| "version" # it is older than the oldest supported version
 ---| "channels" # it is too old for ACL rules for channels, and its user is not the default one
+---| "certificate" # a certificate of its connection ends within 30 days
 ---| "clock" # its clock and this machine's differ
 ---| "shared" # its version lets scripts of one user change those of all
 ---| "two" # two servers tolerate no failure
@@ -98,6 +99,8 @@
 ---@field persistence? "aof"|"rdb"|"none seen"  as far as INFO shows
 ---@field maxmemory? integer  bytes; 0: no limit
 ---@field eviction? string  its `maxmemory-policy`
+---@field certificate_ends? integer  with TLS: when the first certificate of its connection ends
+---  (its own, its CA's, `cert_file`), in seconds since 1970
 ---@field round_trip? number  seconds
 ---@field clock_offset? number  seconds: its wall clock minus this machine's
 ---@field clock_error? number  seconds by which `clock_offset` may be wrong
