@@ -203,6 +203,10 @@ sim-core: $(SIM_CORE) $(BUILD)/redlock/cdef.lua
 sim: sim-core ## simulate schedules; N=, T=seconds, J=cores; SEED=n: one
 	@luajit spec/sim/run.lua
 
+.PHONY: judge
+judge: all tools ## ask every verb about every cause of trouble; CAUSE=, PLACE="2 of 3", PART=40
+	@luajit spec/judge/run.lua
+
 .PHONY: exhaust
 exhaust: all ## visit small worlds whole; WORLD=, KIND=, PART="0 60"
 	@luajit spec/exhaust/run.lua

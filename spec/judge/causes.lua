@@ -68,11 +68,15 @@ local _M = {
     frozen = { make = function(s) s:freeze() end,
         says = { "no answer to the handshake", "but no answer in time" }, awaits = true,
         also = { slow = true }, remedy = { "no answer", function(s) s:thaw() end } },
-    slow_within = { make = function(s, stage) stage.proxy(s):delay("down", 80) end },
-    slow = { make = function(s, stage) stage.proxy(s):delay("down", 700) end,
-        says = "it answers after", briefly = "no answer", also = { frozen = true },
+    slow_within = { make = function(s, stage) stage.proxy(s):delay("down", 200) end },
+    slow = { make = function(s, stage)
+        stage.proxy(s):delay("down", 1500)
+        stage.settings.connect_timeout = 8       -- a handshake takes two round trips
+    end,
+        says = "it answers after", briefly = { "no answer", "not connected" },
+        also = { frozen = true },
         remedy = { "raise the option `timeout`", function(_, stage)
-            stage.settings.timeout = 3
+            stage.settings.timeout = 6
         end } },
     wrong_password = { make = acl("resetpass", ">other"), says = "wrongpass",
         remedy = { "wrongpass", acl ">pw" } },
@@ -164,7 +168,7 @@ for _, command in ipairs(NEEDED) do
     local says = "%f[%w]" .. word .. "%f[%W]"
     local function add(name, cause)
         cause.says, cause.command, cause.partial = says, word, PARTIAL[command]
-        cause.briefly = { "redlock check names the command", "unknown" }
+        cause.briefly = { "redlock check names the command", "needs all acl rules", "unknown" }
         _M[name .. word] = cause
     end
     add("no_", { make = acl("-" .. command), remedy = { says, reset } })
@@ -178,7 +182,8 @@ end
 _M.renamed_info = nil                -- the specs cannot set such a server up
 -- A server alone has no marker.
 for _, name in ipairs { "new", "memory_lost", "clock_stepped", "older_version", "later_version",
-    "other_database", "other_max_lease", "other_cluster", "garbage", "wrong_type", "unseeded" } do
+    "other_database", "other_max_lease", "other_cluster", "garbage", "wrong_type", "unseeded",
+    "cannot_save" } do
     _M[name].guarded = true
 end
 

@@ -7,8 +7,8 @@ local truth = require "spec.judge.truth"
 local _M = {}
 
 local FAILED = 125
-local LIMIT = 20              -- seconds, for a command that waits for nothing; beside load, too
-local LEADING = 4             -- seconds until one that stands for election has said why not
+local LIMIT = 30              -- seconds, for a command that waits for nothing; beside load, too
+local GRACE = 0.3             -- seconds between the lines of one message
 
 local PROGRAM = [[
 local client = require "redlock".from_environment()
@@ -183,7 +183,11 @@ function _M.run(name, k, n)
     end
     for i, verb in ipairs(VERBS) do
         local wanted = verb[3](of)
-        stage.finish(running[i], running[i].began + (wanted == 143 and LEADING or LIMIT))
+        if wanted == 143 then                    -- until it has said what it waits for
+            running[i].text = running[i]:read_line(LIMIT)
+            stage.finish(running[i], sys.now() + GRACE)
+        end
+        stage.finish(running[i], running[i].began + LIMIT)
         judge(list, name, of, verb[1], running[i], wanted)
     end
     local cells = #VERBS + 2

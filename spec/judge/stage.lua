@@ -21,7 +21,7 @@ end
 --- Starts n servers, of which the first k have the cause.
 function _M.new(cause, k, n)
     local self = setmetatable({ n = n, k = k, name = "judge", max_lease = 3, others = {},
-        dir = scope.tmpdir(), settings = { user = "app", password = "pw" } }, _M)
+        dir = scope.tmpdir(), settings = { user = "app", password = "pw", timeout = 1 } }, _M)
     for i = 1, n do
         self[i] = redis.server { new = true, args = i <= k and cause.args or nil }
         self[i]:user("app", "on", ">pw", "~*", "&*", "+@all")
@@ -101,7 +101,9 @@ function _M.finish(p, ends)
             sys.sleep(0.005)
         end
     end
-    p.text = p.text or p:read_all(5)
+    if not p.read then
+        p.text, p.read = (p.text or "") .. "\n" .. (p:read_all(5) or ""), true
+    end
     return p
 end
 

@@ -39,7 +39,8 @@ end
 local function awaited(rows)
     local list, more, untaught = {}, false, false
     for _, row in ipairs(rows) do
-        local lacks = row.verdict ~= "error" and row.floors == "none"
+        local lacks = row.verdict ~= "error" and row.floors == "none" and row.guard ~= "off"
+            and not row.marker_code
         for _, found in ipairs(row.findings) do
             if found.verdict == "error" and not passes(row, found) then
                 return nil

@@ -148,12 +148,13 @@ local EVIDENCE = {
             .. (row.stale and " (the values shown are its last ones)" or "") }
     end,
     function(row, _, seen)                   -- a marker that admits it
+        local admitted = ADMITTED[row.guard] or row.guard == "off"
         if row.objection then
             local kind = KINDS[row.why] or "disagrees"
-            return { kind = kind, verdict = kind == "marker" and ADMITTED[row.guard] and "warning"
-                or "error", message = row.objection }
+            return { kind = kind, verdict = kind == "marker" and admitted and "warning" or "error",
+                message = row.objection }
         end
-        return ADMITTED[row.guard] or row.guard == "off" or not (row.ready and seen)
+        return admitted or not (row.ready and seen)
             or { kind = "marker", verdict = "error", message = "it has not shown its marker" }
     end,
     function(row, client)                    -- which process it is, in which role
