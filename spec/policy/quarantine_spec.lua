@@ -117,6 +117,22 @@ describe("a server in quarantine", function()
         end)
     end
 
+    for kind, make in pairs(KINDS) do
+        it("keeps what is taken meanwhile when the next one restarts: " .. kind, function()
+            world:call(3, "FLUSHALL")
+            x:check()
+            world:advance(2.2)
+            local l = make(x, false)
+            assert(l:tryLock(0, LONG))
+            repeat
+                world:advance(0.1)
+            until y:check().voting == 3
+            world:kill(1):start(1, { forgotten = true })
+            world:advance(0.5)
+            assert.is_true((l:extend(LONG)))
+        end)
+    end
+
     it("keeps no renewed hold beside another one, in a batch", function()
         local many = {}
         for i = 1, 5 do

@@ -122,7 +122,8 @@ function _M.new(self, lease, lease_ms, fenced, before)
     local attempt = { value = value, task = task, process = task.process, at = now(),
         began_us = task.began_us,        -- when its call did; the task may be at another one later
         at_ms = self.local_ms(), lease_ms = lease_ms, acquire = counter(),
-        extend = counter(), release = counter(), refused = 0, passed = 0 }
+        extend = counter(), release = counter(), refused = 0, passed = 0,
+        took = {} }                      -- servers that gave what was asked for, and no stray
     if before then
         attempt.import, attempt.from = counter(), before
     end

@@ -178,13 +178,16 @@ _M.list = {
         end,
     } },
 
-    -- Of an extension; where servers gave several slots the attempt's own will do.
+    -- Of an extension; for a server that gave nothing, or another slot, the attempt's own will do.
     { name = "heals after a majority", on = {
         script = function(sim, server, role, key, args, vote, attempt)
-            if (role == "heal" or role == "acquire" and attempt
-                and tonumber(args[2]) ~= attempt.lease_ms + sim.delay_ms) and vote == 1 and attempt
-                and attempt.held and count(attempt.extend.yes) < sim.quorum
-                and not (key:find ":slots$" and count(attempt.acquire.yes) >= sim.quorum) then
+            if not attempt or vote ~= 1 then
+                return nil
+            elseif role == "import"
+                or role == "acquire" and tonumber(args[2]) == attempt.lease_ms + sim.delay_ms then
+                attempt.took[server] = not key:find ":slots$"
+            elseif (role == "heal" or role == "acquire") and attempt.held
+                and count(attempt.extend.yes) < sim.quorum and attempt.took[server] then
                 return server.lane .. " gets " .. key .. " again, and no majority has confirmed it"
             end
         end,

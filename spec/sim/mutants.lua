@@ -1171,6 +1171,14 @@ return {
         unit = "same.home_picks_the_number",
         from = "rule == RL_RULE_SAME && i == round->gate", to = "0" },
 
+    { name = "a server in quarantine has no key before the first extension",
+        file = "c/core/leases/acquire.c", spec = "spec/policy/quarantine_spec.lua taken meanwhile",
+        from = "code == RL_GUARDED && round->outcome == RL_GRANTED", to = "0" },
+
+    { name = "a server known to be in quarantine has no key before the first extension",
+        file = "c/core/leases/acquire.c", spec = "spec/policy/quarantine_spec.lua taken meanwhile",
+        from = ": slot->code == RL_GUARDED)", to = ": 0)" },
+
     { name = "strays stay", file = "c/core/leases/acquire.c", unit = "same.strays_are_mended",
-        from = "    mend_strays(lease, round, now_ms);\n", to = "" },
+        from = "    heal_rest(lease, round, now_ms);\n", to = "" },
 }

@@ -166,6 +166,8 @@ static int acquire_answered(struct rl_round *round, int i, int code,
         round->lease->failed |= bit(i);
         if (wire_refused(&round->core->nodes[i].wire.reply))
             lease_refused(round->lease, i);
+        if (code == RL_GUARDED && round->outcome == RL_GRANTED)
+            heal_begin(round->lease, round, i, now_ms);    /* as heal_rest() */
         return code;
     }
     if (vote->vote != RL_VOTE_YES)
@@ -184,7 +186,7 @@ static int acquire_answered(struct rl_round *round, int i, int code,
  * different places are not added up: every place is a lock of its own. Two majorities for
  * one place share a node, which gave the place to only one of them. A node that picked
  * another place keeps a stray: it never counts, takes up room on that node, and is dropped
- * there once the acquire is won (mend_strays()), or by the release.
+ * there once the acquire is won (heal_rest()), or by the release.
  */
 
 /* The verdict if only grants of that number count. */
@@ -289,13 +291,14 @@ static int is_stray(const struct rl_lease *lease, int vote, int64_t extra)
            (vote < RL_VOTE_YES || extra != lease->token);
 }
 
-/* A stray takes a place from others: heals it now, not with the first extension. */
-static void mend_strays(struct rl_lease *lease, const struct rl_round *round,
-                        int64_t now_ms)
+/* Heals now, not with the first extension: a stray takes a place from others; and a node in
+ * quarantine may vote before then, whereupon another one is restarted, which forgets. */
+static void heal_rest(struct rl_lease *lease, const struct rl_round *round, int64_t now_ms)
 {
     for (int i = 0; i < round->core->n; i++) {
         const struct slot *slot = &round->slot[i];
-        if (slot->state == SLOT_ANSWERED && is_stray(lease, slot->vote, slot->extra))
+        if (slot->state == SLOT_ANSWERED ? is_stray(lease, slot->vote, slot->extra)
+                                         : slot->code == RL_GUARDED)
             heal_begin(lease, round, i, now_ms);
     }
 }
@@ -316,7 +319,7 @@ static int won(struct rl_lease *lease, const struct rl_round *round, int64_t now
     else if (round->token)
         lease_issue(lease, round->token);
     watchdog_hold(lease, deadline_ms, now_ms);
-    mend_strays(lease, round, now_ms);
+    heal_rest(lease, round, now_ms);
     lease->core->strays |= lease->primitive.rule == RL_RULE_SAME;
     return RL_GRANTED;
 }
