@@ -48,44 +48,10 @@ describe("the page of operations", function()
         assert.equal(0, status, said)
         assert.is_nil(said:find "warning", said)
         assert.matches("verdict: ok\n$", said)
-        local line = snippet("conf", "*/5"):gsub("^%S+ %S+ %S+ %S+ %S+ ", "")     -- of cron
+        local line = pages.snippets("examples/day-two/README.md", "conf")[1]
+            :gsub("^%S+ %S+ %S+ %S+ %S+ ", "")     -- of cron
         assert.same({ 0, "" }, { cli.ends(shell(line), 300) })
         assert.equal(3, assert(support.warm_client(cluster, { cluster = false }):check()).voting)
-    end)
-
-    it("has an upgrade in which each server votes before the next one restarts, and a lock stays "
-        .. "held", function()
-        -- So that a quarantine does not take minutes.
-        sys.write_file(home .. "/redlock.conf", "max_lease = 6\nlease = 5\n")
-        assert(support.sh(("mkdir %s/.config && mv %s/redlock.conf %s/.config"):format(home, home,
-            home)))
-        assert.equal(0, (cli.ends(shell "redlock init", 120)))
-        local client = support.warm_client(cluster, { max_lease = 6, lease = 5,
-            cluster = false })
-        local held = client:getLock "held"
-        assert.is_true(held:lock())
-        sys.write_file(home .. "/restart", '#!/bin/sh\necho "restart $1"\nread done\n')
-        assert(support.sh("chmod +x " .. home .. "/restart"))
-        local p = shell(snippet("sh", "./restart"), "stdout")
-        local said = {}
-        for i = 1, 3 do
-            local line
-            repeat
-                line = assert(p:read_line(120))
-                said[#said + 1] = line
-            until line:find "^restart "
-            assert.equal("restart " .. cluster[i].uri, line)
-            local report = assert(client:check())
-            assert.equal(3, report.voting, tostring(report))
-            cluster[i]:stop():start()
-            p:write "done\n"
-        end
-        local status, rest = cli.ends(p, 300)
-        said = table.concat(said, "\n") .. rest
-        assert.equal(0, status, said)
-        assert.matches("verdict: ok\n$", said)
-        assert.is_true(held:isValid())
-        client:close()
     end)
 
     -- Short quarantines; more: another line of the configuration.
@@ -106,17 +72,6 @@ describe("the page of operations", function()
         configure(snippet("conf", "cluster") .. "\n")
         status, said = cli.ends(shell "redlock check", 120)
         assert.equal(0, status, said)
-    end)
-
-    it("has a command for another number of servers, after which all of them vote", function()
-        configure ""
-        assert.equal(0, (cli.ends(shell "redlock init", 120)))
-        local four, five = support.server(), support.server()
-        local new = table.concat(cluster:uris(), " ") .. " " .. four.uri .. " " .. five.uri
-        local status, said = cli.ends(shell("NEW='" .. new .. "'\n" .. snippet("sh", "change $NEW"),
-            "stdout"), 120)
-        assert.is_true(status < 2, said)
-        assert.matches("5 of 5 servers vote", said, 1, true)
     end)
 
     it("has a health check that says so in a file, and by its status", function()

@@ -10,7 +10,8 @@ local sys = require "spec.support.sys"
 -- Pages whose snippets have specs of their own: readme_spec, operations_spec, testing/page_spec,
 -- three_servers_spec, kubernetes_spec.
 local ELSEWHERE = { ["README.md"] = true, ["examples/operations/README.md"] = true,
-    ["examples/kubernetes/README.md"] = true, ["examples/testing/README.md"] = true,
+    ["examples/day-two/README.md"] = true, ["examples/kubernetes/README.md"] = true,
+    ["examples/testing/README.md"] = true,
     ["examples/three-servers/README.md"] = true }
 
 -- Pages that begin with what needs more: certificates, a client of Redis, nginx, no server at all.

@@ -18,7 +18,10 @@ local seen, errors = { taken = 0, refused = 0, lost = 0, back = 0, twice = 0, lo
 
 local function keep()
     if not kept:isHeldByCurrentThread() and kept:tryLock(0) then
-        kept:onLost(function() seen.lost = seen.lost + 1 end)
+        kept:onLost(function(_, reason)
+            seen.lost = seen.lost + 1
+            errors[reason] = "lost: " .. reason
+        end)
     end
 end
 

@@ -212,7 +212,7 @@ local function findings_of(client, row, user, seen)
     local bound = o.lease * o.drift_factor + 0.002
     if row.clock_offset and abs(row.clock_offset) - row.clock_error > bound then
         warn("clock", "its clock and ours differ by %+.3f s, which is more than the %.3f s that a "
-            .. "lease allows for: a step would free locks early; let NTP slew them",
+            .. "lease allows for: to set the server's, stop it first, as a step frees locks early",
             row.clock_offset, bound)
     end
     return _M.lacks(list, row.version, user)
