@@ -7,7 +7,7 @@
 -- again with one more odd choice behind the last one. What comes after an odd choice is thus
 -- chosen among the events of the run that has it.
 
-local concat, insert, remove = table.concat, table.insert, table.remove
+local concat, floor, insert, remove = table.concat, math.floor, table.insert, table.remove
 local format, gmatch = string.format, string.gmatch
 local ipairs, pairs, setmetatable, tonumber = ipairs, pairs, setmetatable, tonumber
 
@@ -84,25 +84,41 @@ function _M.read(word)
     return tape
 end
 
---- Runs all, or a share of what has two odd choices or more.
+-- Shares are by the first odd choice, and where these are too few by the second one, too: a share
+-- repeats what its runs begin with, so it should have few first ones.
+local FIRST_ONES = 60
+
+-- The largest divisor that is not larger than FIRST_ONES.
+local function by_first(shares)
+    local by = math.min(shares, FIRST_ONES)
+    while shares % by > 0 do
+        by = by - 1
+    end
+    return by
+end
+
+--- Runs all, or a share.
 -- @param limits  how many odd choices of each class a run may have
 -- @param run     function(choices, tape, mine): one run; mine: of this share. false: no more
 -- @param share   0 .. shares - 1
 -- @return how many runs of this share there were
 function _M.visit(limits, run, share, shares)
-    local runs, number, tapes = 0, 0, { {} }
+    local of = { [0] = by_first(shares) }
+    of[1] = shares / of[0]
+    local part = { [0] = share % of[0], floor(share / of[0]) }
+    local runs, number, tapes = 0, { [0] = 0, 0 }, { {} }
     while #tapes > 0 do
         local tape = remove(tapes)
-        local choices = _M.choices(tape, limits)
-        local mine = #tape >= 2 or share == 0
+        local choices, n = _M.choices(tape, limits), #tape
+        local mine = n >= 2 or part[1] == 0 and (n == 1 or part[0] == 0)
         if run(choices, tape, mine) == false then
             break
         end
         runs = runs + (mine and 1 or 0)
         for _, point in ipairs(choices.points) do
             for option = 2, point.options do
-                number = number + (#tape == 1 and 1 or 0)
-                if #tape ~= 1 or number % shares == share then
+                number[n] = n < 2 and number[n] + 1 or nil
+                if n >= 2 or number[n] % of[n] == part[n] then
                     insert(tapes, with(tape, point.at, option))
                 end
             end

@@ -1,5 +1,6 @@
 -- The small worlds (spec/exhaust) say in a sentence what goes wrong, and repeat it.
 
+local explorer = require "spec.exhaust.explorer"
 local support = require "spec.support"
 
 local function run(settings, root)
@@ -11,6 +12,29 @@ local function run(settings, root)
 end
 
 describe("small worlds", function()
+    it("are visited whole by shares, each run once", function()
+        local options, limits = { { "a" }, { "b" }, { "c" } }, { odd = 3, path = 3 }
+        local function visited(shares)
+            local seen, n = {}, 0
+            for share = 0, shares - 1 do
+                n = n + explorer.visit(limits, function(choices, tape, mine)
+                    for _ = 1, 7 do
+                        choices:choose("path", options, "x")
+                    end
+                    local word = explorer.word(tape)
+                    assert.is_false(mine and seen[word] or false)
+                    seen[word] = mine or seen[word]
+                end, share, shares)
+            end
+            return n
+        end
+        -- Up to three of seven, each in one of two ways.
+        local all = 1 + 7 * 2 + 21 * 4 + 35 * 8
+        for _, shares in ipairs { 1, 2, 7, 60, 61, 122, 1200 } do
+            assert.equal(all, visited(shares))
+        end
+    end)
+
     it("find nothing in what ships, and two holders where a script takes what is taken", function()
         local dir = support.tmpdir()
         assert.is_true(support.sh(("cp -r lua %s/lua"):format(dir)))
