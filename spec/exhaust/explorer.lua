@@ -17,6 +17,7 @@ local Choices = {}
 Choices.__index = Choices
 
 --- @param tape  the odd choices: a list of { at: which call of choose() it is, option }
+-- Whoever wants to hear of each odd choice when it is made sets `tell`, a function of the choices.
 function _M.choices(tape, limits)
     local left = {}
     for class, n in pairs(limits) do
@@ -48,6 +49,9 @@ function Choices:choose(class, options, ...)
         local words = { ... }
         insert(words, options[odd.option][1])
         insert(self.said, concat(words, " "))
+        if self.tell then
+            self:tell()
+        end
         return odd.option
     end
     return 1

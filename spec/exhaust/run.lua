@@ -61,6 +61,11 @@ end
 local function visit(name, kind, share, shares)
     local world, bad = require("spec.exhaust.worlds." .. name), 0
     local runs = explorer.visit(limits_of(world, kind), function(choices, tape, mine)
+        if env "EXHAUST_TOLD" then
+            choices.tell = function()
+                print(("~ %s ~ %s"):format(explorer.word(tape), choices:sentence()))
+            end
+        end
         local s = stage.run(world, choices, kinds[kind])
         if collectgarbage "count" > GARBAGE_KB then
             collectgarbage()
@@ -88,6 +93,20 @@ local function wanted(list, name)
     return not list or ("," .. list .. ","):find("," .. name .. ",", 1, true)
 end
 
+-- Which run of a share crashes: the share once more, told of each odd choice.
+-- @return its word and sentence
+local function crashed_in(work)
+    local pipe = io.popen(("EXHAUST_TOLD=1 EXHAUST_WORK='%s' luajit spec/exhaust/run.lua 2>&1")
+        :format(work))
+    local word, sentence = "-", "all goes as usual"
+    for line in pipe:lines() do
+        local one, said = line:match "^~ (%S+) ~ (.*)$"
+        word, sentence = one or word, said or sentence
+    end
+    pipe:close()
+    return word, sentence
+end
+
 -- Runs one world and kind, a process for each core.
 local function share_out(name, kind, j)
     local first, shares = part(j)
@@ -96,7 +115,7 @@ local function share_out(name, kind, j)
         pipes[i + 1] = io.popen(("EXHAUST_WORK='%s %s %d %d' luajit spec/exhaust/run.lua"):format(
             name, kind, first + i, shares))
     end
-    for _, pipe in ipairs(pipes) do
+    for i, pipe in ipairs(pipes) do
         local done = false
         for line in pipe:lines() do
             local n, wrong, took = line:match "^= (%d+) (%d+) ([%d.]+)$"
@@ -108,7 +127,11 @@ local function share_out(name, kind, j)
             end
         end
         pipe:close()
-        bad = bad + (done and 0 or 1)
+        if not done then
+            runs, bad = runs + 1, bad + 1
+            print(("WORLD=%s KIND=%s RUN=%s make exhaust: %s: it crashes"):format(name, kind,
+                crashed_in(("%s %s %d %d"):format(name, kind, first + i - 1, shares))))
+        end
     end
     print(("%-11s %-11s %8d runs  %4d wrong  %6.1f s of processor"):format(name, kind, runs, bad,
         seconds))
