@@ -18,7 +18,7 @@ end
 
 -- run: what the server's numbers stand behind; default: its memory's name.
 local function set_floor(server, text, run)
-    text = (run or run_of(server)) .. text
+    text = (run or run_of(server:await_idle())) .. text
     server:call("HSET", FLOORS, BUCKET, text, "base", text, "most", text)
     server:call("DEL", FENCE)
 end

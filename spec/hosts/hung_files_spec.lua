@@ -53,6 +53,7 @@ describe("beside a password file that hangs", function()
         end
         write "first\n"                  -- so there was a read, which had hung until now
         write "first\n"                  -- for the second connection at first, which stays
+        support.spawn { "sh", "-c", 'while printf "first\n" > "$1"; do :; done', "sh", file }
         support.eventually(function()
             return ng:get "/once?wait=0" == "ok" and cluster[1]:calls_of "evalsha" > 0
         end, 20)

@@ -408,6 +408,7 @@ local function sum_up(rows, wanted)
         voting = voting + (row.verdict == "error" and 0 or 1)
         sufficing = sufficing + (suffices(row) and 1 or 0)
         warned = warned or row.verdict ~= "ok"
+        row.late = nil       -- its findings say so
     end
     local why = voting < wanted and ": no locks"
         or sufficing < wanted and ", but this user lacks rights that redlock run needs"
