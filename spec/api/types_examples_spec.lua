@@ -237,7 +237,7 @@ describe("in the reference", function()
         local fields, states, verdicts = {}, {}, {}
         local function look(nodes, opts)
             local client = new_client { nodes = nodes, cluster = "spec",
-                restart_guard = opts and opts.restart_guard,
+                ca_file = opts and opts.ca_file, restart_guard = opts and opts.restart_guard,
                 user = opts and opts.user, password = opts and opts.user and "pw" }
             local report = assert(client:check())
             gather(report, fields)
@@ -257,6 +257,9 @@ describe("in the reference", function()
         user("blind", cluster[1], "~*", "-info")
         user("blind", cluster[2], "~*", "-info")
         user("keyless", cluster[3], "~app:*")
+        local certificates = support.certificates()
+        look({ support.tls_server(certificates, "good").tls_uri },
+            { ca_file = certificates .. "/ca.crt" })
         look { fresh.uri, down.uri, cluster[1].uri }
         look { support.cluster(1)[1].uri }
         look({ cluster[1].uri, cluster[2].uri, fresh.uri }, { user = "blind" })

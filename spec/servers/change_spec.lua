@@ -177,8 +177,8 @@ describe("a change of servers", function()
         assert.matches("closed by a change, which must be finished, to {[^}]*" .. servers[4].port,
             tostring(err))
         assert(old:change(new))
-        err = support.fails("config", old:change(other))
-        assert.matches("belongs to", tostring(err), 1, true)
+        err = support.fails("config", old:change(other))      -- whichever server answers first
+        assert.matches("{[^}]*" .. servers[4].port, tostring(err))
         await_votes(new)
         for _, gone in ipairs { "redis://a", { 7 } } do
             assert.has_error(function() new:change(other, { gone = gone }) end)
