@@ -101,7 +101,7 @@ check: ## quick tests, a minute; SPEC="files"
 	@spec/run check
 
 .PHONY: test
-test: ## all tests, ten minutes; must pass before a change lands
+test: ## all tests; must pass before a change lands
 	@spec/setup test
 	@$(MAKE) --no-print-directory -j$$(nproc) all tools $(TOOLS)/floor $(TOOLS)/unit \
 	    $(TOOLS)/unit-sanitized threads asan-core fuzzers sim-core

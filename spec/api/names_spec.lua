@@ -37,7 +37,8 @@ describe("names", function()
     setup(function()
         server, clients = support.server(), {}
         for _, prefix in ipairs(PREFIXES) do
-            clients[prefix] = support.client({ server }, { prefix = prefix, cluster = false })
+            clients[prefix] = support.client({ server }, { prefix = prefix, cluster = false,
+                timeout = 5 })
         end
     end)
 
@@ -48,7 +49,7 @@ describe("names", function()
                 for kind, make in pairs(KINDS) do
                     server:call "FLUSHALL"
                     local ok, finish = pcall(make, clients[prefix], name)
-                    assert(ok or finish:find "bad name", finish)
+                    assert(ok or tostring(finish):find "bad name", finish)
                     local thing = kind .. " " .. prefix .. name
                     for _, key in ipairs(ok and server:call("KEYS", "*") or {}) do
                         local of_all = key:find "^redlock:{server}:" and not key:find "marker"
