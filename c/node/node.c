@@ -238,6 +238,8 @@ static int node_greeted(struct node *nd, const struct request *r)
         nd->looking = 0;
     if (r->kind == REQUEST_INFO && reply->type == REPLY_STRING)
         info_read(&nd->info, text, len);
+    if (r->kind == REQUEST_INFO)
+        secret_hide(nd->config->password, nd->info.server.version);
     if (r->kind == REQUEST_SERVERS)
         questions_servers_answered(nd);
     if (!failed) {
@@ -360,6 +362,7 @@ void node_refuse(struct node *nd, int code, const char *format, ...)
     node_object(nd, code, RL_WHY_NONE);
     vsnprintf(nd->text, sizeof(nd->text), format, args);
     va_end(args);
+    secret_hide(nd->config->password, nd->text);
     for (char *c = nd->text; *c; c++) {        /* it may name a host or a file */
         if (*c < ' ' || *c > '~')
             *c = '?';

@@ -146,6 +146,9 @@ int node_set_password(struct node_config *config, const char *user, const char *
 /* Overwrites a text, and frees it. */
 void secret_free(char *secret);
 
+/* Puts stars in place of a secret, or NULL, wherever a text has it. */
+void secret_hide(const char *secret, char *text);
+
 /* Frees the strings that a config owns: user and password. */
 void node_config_free(struct node_config *config);
 

@@ -11,6 +11,13 @@ void secret_free(char *secret)
     free(secret);
 }
 
+void secret_hide(const char *secret, char *text)
+{
+    size_t len = secret ? strlen(secret) : 0;
+    for (char *at = text; len && (at = strstr(at, secret)); at += len)
+        memset(at, '*', len);
+}
+
 int node_set_password(struct node_config *config, const char *user, const char *password)
 {
     char *user2 = user ? strdup(user) : NULL, *password2 = strdup(password);

@@ -196,6 +196,8 @@ describe("an election", function()
         assert(candidate("web-1", support.client(cluster, { label = "host 12" })):campaign(5))
         local _, err = other:getLock("x"):tryLock(0)
         assert.matches("somebody else (leader web-1 on host 12)", tostring(err), 1, true)
+        assert(client:getElection("y", { id = "web-1, worker 5%" }):campaign(5))
+        assert.matches("leader web-1, worker 5% on ", other:holder("y").label, 1, true)
     end)
 
     it("is checked, and prints itself", function()

@@ -34,6 +34,28 @@ describe("metrics", function()
         return table.concat(list, ", ")
     end
 
+    it("do not take a pause of this program for a server's", function()
+        local servers, watched = support.cluster(3), metrics.new()
+        servers[1]:kill()
+        servers[2]:kill()
+        local c = support.client(servers, { metrics = watched, patience = 1,
+            connect_timeout = 1 })
+        for _ = 1, 2 do
+            c:getLock("x"):tryLock(0)
+            support.sleep(2)
+        end
+        c:getLock("x"):tryLock(0)
+        local seen
+        for name, value in pairs(prometheus.samples(watched:text())) do
+            if name:find "^redlock_server_clock" or name:find "^redlock_server_round" then
+                seen = true
+                assert.is_true(math.abs(value) < 0.45, name .. " " .. value)
+            end
+        end
+        assert.is_true(seen)
+        c:close()
+    end)
+
     it("count calls by their outcome, in groups", function()
         for i = 1, 3 do
             local l = client:getLock("invoice:" .. i)

@@ -138,6 +138,26 @@ describe("redlock", function()
         assert.matches("only one pattern", text)
     end)
 
+    it("ls passes over keys that are none of ours", function()
+        assert(client:getLock("x"):tryLock(0, 50))
+        cluster:each(function(s)
+            s:call("HSET", "redlock:{odd}:latch", "count", "abc", "id", "i")
+            s:call("HSET", "redlock:{late}:latch", "count", "2", "id", "i")
+            s:call("SET", "redlock:{late}:arrived", "x")
+            s:call("ZADD", "redlock:{odd}:slots", "inf", "1")
+            s:call("ZADD", "many", "inf", "1 abcdef")
+            for _, key in ipairs { "redlock:{odd}:latch", "redlock:{late}:latch",
+                "redlock:{odd}:slots", "many" } do
+                s:call("PEXPIRE", key, 60000)
+            end
+        end)
+        local status, text = redlock "ls"
+        assert.equal(0, status, text)
+        assert.matches("\n  x  ", text)
+        assert.equal(3, (redlock("status", "odd")))
+        cluster:flush()
+    end)
+
     it("status passes over a waiter that is none of ours", function()
         local odd = "w\nx"
         cluster[1]:call("ZADD", "redlock:{odd}:queue", 1, odd)
@@ -280,7 +300,9 @@ describe("redlock", function()
 
     it("wait gives up in time, at a signal, and without servers", function()
         assert(client:getLock("x"):tryLock(0, 50))
-        assert.equal(HELD, (redlock("wait", "x", "--wait", "0.1")))
+        local gave_up, why = redlock("wait", "x", "--wait", "0.1")
+        assert.equal(HELD, gave_up)
+        assert.matches("^redlock: x is held by web%-1\n$", why)
         local p = start("wait", "x")
         support.eventually(function()
             return cluster[1]:call("PUBSUB", "NUMSUB", "redlock:{x}:free")[2] == 1

@@ -84,7 +84,9 @@ describe("redlock", function()
             end
             wrong "Try: redlock %-%-help"
             wrong("no command 'frob'", "frob")
-            wrong("unknown option %-%-waitt", "run", "x", "--waitt", "1", "--", "true")
+            wrong("unknown option %-%-a%?%[31m", "ls", "--a\27[31m")
+            wrong("unknown option %-%-waitt\nTry: redlock run %-%-help", "run", "x", "--waitt",
+                "1", "--", "true")
             wrong("%-%-wait needs a number", "run", "x", "--wait", "soon", "--", "true")
             wrong("%-%-wait needs a value", "run", "x", "--wait")
             wrong("%-%-json takes no value", "status", "x", "--json=1")

@@ -168,7 +168,7 @@ for _, command in ipairs(NEEDED) do
     local says = "%f[%w]" .. word .. "%f[%W]"
     local function add(name, cause)
         cause.says, cause.command, cause.partial = says, word, PARTIAL[command]
-        cause.briefly = { "redlock check names the command", "needs all acl rules", "unknown" }
+        cause.briefly = { "redlock check names those", "needs all acl rules", "unknown" }
         _M[name .. word] = cause
     end
     add("no_", { make = acl("-" .. command), remedy = { says, reset } })

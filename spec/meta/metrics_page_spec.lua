@@ -104,6 +104,33 @@ describe("the page on metrics", function()
         return set
     end
 
+    it("has alarms that go off for the first failure of a program", function()
+        local path = os.getenv "PROMTOOL" or "promtool"
+        if not support.sh("command -v " .. path .. " > /dev/null") then
+            pending "no promtool is installed (PROMTOOL=path)"
+            return
+        end
+        local file = support.tmpdir() .. "/test.yml"
+        sys.write_file(file, ([[
+rule_files: [%q]
+evaluation_interval: 15s
+tests:
+  - interval: 15s
+    input_series:
+      - { series: 'redlock_losses_total{instance="a",group="g",reason="taken"}',
+          values: '_x8 1x60' }
+      - { series: 'redlock_acquires_total{instance="a",group="g",outcome="no_quorum"}',
+          values: '_x8 1x60' }
+    promql_expr_test:
+      - expr: count by (alertname) (ALERTS{alertstate='firing'})
+        eval_time: 4m
+        exp_samples:
+          - { labels: '{alertname="RedlockLost"}', value: 1 }
+          - { labels: '{alertname="RedlockNoQuorum"}', value: 1 }
+]]):format(FOLDER .. "rules.yml"))
+        assert.is_true(support.sh(path .. " test rules " .. file))
+    end)
+
     it("names metrics that there are, and all of them", function()
         local set, seen = names(), {}
         for text in pages.text(PAGE):gmatch "`([%w_]+)`" do

@@ -355,6 +355,18 @@ describe("secrets", function()
         end
     end)
 
+    -- The name of a lock is among the words of a command that the server does not know.
+    it("are in no error of a server that has accepted them", function()
+        local server = support.server { password = SECRET, args = { "--rename-command", "EVALSHA",
+            "", "--rename-command", "EVAL", "" } }
+        local c = support.client({ server.uri }, { password = SECRET })
+        local ok, err = c:getLock(SECRET):tryLock(0)
+        assert.is_nil(ok)
+        local text = tostring(err):gsub("lock '" .. SECRET .. "'", "")
+        assert.matches("unknown command", text)
+        assert.is_nil(text:find(SECRET, 1, true), text)
+    end)
+
     describe("that a server quotes", function()
         it("because it does not know AUTH", function()
             local server = support.server { args = { "--rename-command", "AUTH", "" } }

@@ -14,8 +14,10 @@ function _M.fail(text, status)
     error({ text = text, status = status or 125 }, 0)
 end
 
+local verb = ""               -- of the line that is read
+
 local function usage(text)
-    _M.fail(text .. "\nTry: redlock --help")
+    _M.fail(text .. "\nTry: redlock " .. verb .. "--help")
 end
 
 local COMMON = flags.kinds()
@@ -70,6 +72,7 @@ end
 function _M.parse(list, from, known)
     local given, names = {}, {}
     local i = from
+    verb = list[from - 1] .. " "
     while i <= #list do
         local word = list[i]
         if word == "--" and known["--"] or names[1] and known["..."] then

@@ -61,7 +61,7 @@ function _M.main(list)
         return status
     elseif type(status) == "table" and status.status then
         if status.text then
-            report.note(status.text)
+            report.note((status.text:gsub("[%z\1-\9\11-\31\127]", "?")))
         end
         return status.status
     end

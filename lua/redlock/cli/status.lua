@@ -175,7 +175,7 @@ local function show_status(name, rows, seen, found)
         local said = { its and #found.readers == 0
             and seconds(row.remaining) .. "  " .. holder_of(its) or row.message }
         said[2] = said[1] ~= row.message and row.message or nil
-        lines[i] = { row.node, row.state == "free" and found.busy and "no lock"
+        lines[i] = { row.node, row.state == "free" and found.busy and "answered"
             or row.state, table.concat(said, "; ") }
     end
     print(report.columns(lines) .. (seen and "" or report.remedies(rows)))

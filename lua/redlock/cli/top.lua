@@ -91,6 +91,11 @@ local function look(self)
         servers, why = health.check(client)
     end
     seen.servers, seen.error = servers or {}, why
+    if self.terminal and not self.at then        -- many names take a while
+        seen.reading = true
+        self.show(self, seen)
+        seen.reading = nil
+    end
     local list, err = client:locks(self.pattern, { rate = RATE, pause = function(_, seconds)
         pause(self, seconds)
     end })
@@ -167,7 +172,8 @@ end
 
 local function totals(seen)
     if not seen.held then
-        return "no majority of the servers lists its names"
+        return seen.reading and "reading the names of locks ..."
+            or "no majority of the servers lists its names"
     end
     return ("held %d%s  waiting %d  acquired %s  released %s"):format(seen.held,
         seen.more and " or more" or "", seen.waiting, rate(seen.taken), rate(seen.let_go))
@@ -232,15 +238,19 @@ end
 
 -- ----------------------------------------------------------------------------------
 
+-- @return the last scan
 local function go_on(self)
+    local seen
     for n = 1, self.count do
         local cpu = os.clock()
-        show(self, look(self))
+        seen = look(self)
+        show(self, seen)
         cpu = os.clock() - cpu
         if n < self.count then
             pause(self, math.max(self.every, cpu / SHARE))
         end
     end
+    return seen
 end
 
 local function count_of(text)
@@ -254,7 +264,7 @@ end
 function _M.main(given, names)
     local self = { pattern = args.pattern(names, "top"), every = given["--every"] or EVERY,
         count = count_of(given["--count"]), json = given["--json"],
-        client = config.client(given) }
+        client = config.client(given), show = show }
     self.terminal = not self.json and terminal.is_here()
     process.catch()
     if self.terminal then
@@ -262,7 +272,7 @@ function _M.main(given, names)
     end
     local ok, err = pcall(function()
         config.connect(self.client)
-        go_on(self)
+        return go_on(self)
     end)
     if self.terminal then
         terminal.leave()
@@ -270,6 +280,9 @@ function _M.main(given, names)
     self.client:close()
     if not ok and err ~= QUIT then
         report.note((tostring(err):gsub("^.-redlock: ", "")))
+        return FAILED
+    elseif ok and not err.list then
+        report.note(report.error(err.error))
         return FAILED
     end
     return self.signo and 128 + self.signo or 0

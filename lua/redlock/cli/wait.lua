@@ -58,6 +58,10 @@ function _M.main(given, names)
         elseif holder then
             answered = now()
             status = now() >= ends and HELD
+            if status then
+                report.note(report.name(name), " is held", holder.label and " by " .. holder.label
+                    or "")
+            end
         elseif now() - answered >= PATIENCE or err.code ~= "no_quorum" then
             report.need(nil, err)
         end

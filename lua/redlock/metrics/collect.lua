@@ -12,7 +12,7 @@ local printable = require("redlock.text.encoding").printable
 local rounds = require "redlock.runtime.rounds"
 
 local ipairs, pairs, setmetatable, tonumber = ipairs, pairs, setmetatable, tonumber
-local max = math.max
+local abs, max = math.abs, math.max
 
 local _M = {}
 
@@ -122,13 +122,23 @@ local function look_at_queues(client, list)
     end
 end
 
+-- What is certain of a server's clock and round trip: a program that slept before it read the
+-- answer measured its own pause.
+-- @return the offset, at least, and the round trip, in seconds; nil: unknown
+local function measured(o, row)
+    local offset, took = row.clock_offset, row.round_trip
+    local least = offset and max(abs(offset) - row.clock_error, 0)
+    return least and least > 0 and offset < 0 and -least or least,
+        took and took <= max(4 * o.timeout, o.connect_timeout) and took or nil
+end
+
 local function servers_of(client, servers)
     for _, row in ipairs(health.rows(client)) do
         local server = servers[row.node] or { server = row.node, connected = 0, voting = 0 }
         servers[row.node] = server
         server.connected = server.connected + (row.ready and 1 or 0)
         server.voting = server.voting + (row.verdict ~= "error" and 1 or 0)
-        server.clock_offset, server.round_trip = row.clock_offset, row.round_trip
+        server.clock_offset, server.round_trip = measured(client.options, row)
         server.guard, server.remedy = row.guard, row.remedy
         server.certificate_ends = row.certificate_ends
     end

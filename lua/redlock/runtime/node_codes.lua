@@ -23,7 +23,7 @@ _M.list = {
             { ".", "Give user and password in the URI, or --user with --password-file or "
                 .. "--password-env; examples/access/README.md explains each message" } } },
     { "noperm", "this user lacks an ACL rule", up = true,
-        remedy = "The user lacks an ACL rule: redlock check names the command; "
+        remedy = "The user lacks an ACL rule: redlock check names those for locks; "
             .. "examples/access/README.md lists all that it needs (fewer for run --plain)" },
     { "readonly", "it accepts no writes: a replica, too few replicas, or it cannot save", up = true,
         remedy = { { "NOREPLICAS", "Start its replicas, or lower min-replicas-to-write" },

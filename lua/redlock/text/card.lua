@@ -16,6 +16,8 @@ _M.MAX = 160
 -- What the part of a value that servers reveal begins with.
 local WHO = "^" .. ("%x"):rep(20)
 
+local DECODED = { ["0"] = " ", ["5"] = "%" }
+
 -- Other bytes could control a terminal, or break a line of a log. A cut leaves no half of "%p".
 local function clean(text)
     local cut = #text > _M.MAX and gsub(sub(text, 1, _M.MAX), "%%$", "") or text
@@ -67,7 +69,11 @@ function _M.read(text)
     if not since or #since > 12 or #label > _M.MAX then
         return nil
     end
-    return { label = clean(label), since = tonumber(since, 16) / 1000 }
+    -- Of an election's id only spaces and % are told as they are.
+    label = gsub(clean(label), "^leader %S+", function(id)
+        return (gsub(id, "%%2([05])", DECODED))
+    end)
+    return { label = label, since = tonumber(since, 16) / 1000 }
 end
 
 --- The part of a server's reply that tells one holder from another: hex digits, of the value (in

@@ -7,7 +7,7 @@
 local prefix, foreign = ARGV[1], ARGV[2] == '1'
 local OWN, KINDS, MOST, LONG = 'redlock:{', { ['}:slots'] = 'p', ['}:latch'] = 'c' }, 64, 1024
 local VALUE = '^' .. string.rep('%x', 40) .. ' '
-local sub = string.sub
+local sub, FOREVER = string.sub, 1e15        -- more is no time, and no count
 
 -- The key of the lock, and 'p' or 'c' if it is for permits or a latch; nil: not of this prefix.
 local function named(key)
@@ -38,11 +38,13 @@ local function of_many(kind, key, set)
     for i = 1, #all, 2 do
         local value = all[i]
         if kind == 'p' then
-            value = value .. ' ' .. (call('hget', OWN .. key .. '}:who', value) or '')
+            local of = redis.pcall('hget', OWN .. key .. '}:who', value)
+            value = value .. ' ' .. (type(of) == 'string' and of or '')
         end
         who[#who + 1] = sub(redis.sha1hex(value), 1, 8)
     end
-    return row(kind, key, all[#all] - now, count, table.concat(who))
+    local left = all[#all] - now
+    return left < FOREVER and row(kind, key, left, count, table.concat(who)) or nil
 end
 
 local function of_one(key, left)
@@ -60,9 +62,9 @@ local function of_one(key, left)
 end
 
 local function of_latch(key, from, left)
-    local count = call('hget', from, 'count') or 0
-    local missing = count - call('zcard', OWN .. key .. '}:arrived')
-    return missing > 0 and row('c', key, left, missing, '') or nil
+    local arrived = redis.pcall('zcard', OWN .. key .. '}:arrived')
+    local missing = (tonumber(call('hget', from, 'count')) or 0) - (tonumber(arrived) or 0)
+    return missing > 0 and missing < FOREVER and row('c', key, left, missing, '') or nil
 end
 
 -- nil: not a lock.

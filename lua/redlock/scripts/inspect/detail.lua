@@ -36,8 +36,9 @@ for i = 1, #line, 2 do
     end
 end
 local id, count = unpack(redis.pcall('hmget', KEYS[7], 'id', 'count'))
-local missing = id and count - call('zcard', KEYS[8]) or 0
-if missing > 0 then
+local arrived = redis.pcall('zcard', KEYS[8])
+local missing = id and (tonumber(count) or 0) - (tonumber(arrived) or 0) or 0
+if missing > 0 and missing < 1e15 then
     add('l', missing, count, id)
 end
 local heard = redis.pcall('pubsub', 'numsub', ARGV[1], ARGV[2])
