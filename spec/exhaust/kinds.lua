@@ -18,8 +18,9 @@ local function permit(client)
         return got and true, err
     end
     function self.lock()
-        taken = assert(semaphore:acquire())
-        return taken
+        local got, err = semaphore:acquire()
+        taken = got or taken
+        return got, err
     end
     function self.unlock() return taken:release() end
     function self.remaining() return taken and taken:remaining() or 0 end

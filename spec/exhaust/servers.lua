@@ -13,12 +13,23 @@ local SECOND, MS = 1e6, 1e3
 local FAULTS = { { "goes on" }, { "restarts with its data" },
     { "restarts empty", forgotten = true } }
 local START = { { "later" }, { "B begins" } }
-local CUT = { { "is connected" }, { "is cut off from all servers" } }
+local TROUBLES = { { "goes on" }, { "is cut off from all servers", cut = true },
+    { "is 0.1 s away from all servers" } }
+local AWAY_US = 0.1 * SECOND
 
 local Stage = {}
 
---- Something has happened: here B may begin, a client may be cut off, and, where it happened on a
--- server, that server may restart.
+--- A request or an answer of a client takes so many us.
+function Stage:away(who, us)
+    for process, name in pairs(self.names) do
+        for i = 0, name == who and #self.world.nodes - 1 or -1 do
+            C.sim_path(process, i, us, 0)
+        end
+    end
+end
+
+--- Something has happened: here B may begin, a client may get into trouble, and, where it happened
+-- on a server, that server may restart.
 function Stage:moment(server, text, ...)
     local x = self.x
     if not self.open then
@@ -27,10 +38,15 @@ function Stage:moment(server, text, ...)
     if self.begin and x:choose("start", START, format(text, ...)) == 2 then
         self.begin()
     end
-    local whom = self.world_of.cuts
-    if whom and not self.cut_off and x:choose("fault", CUT, format(text, ...), whom) == 2 then
-        self:log("%s is cut off", whom)
-        self.cut_off = whom
+    local whom = self.world_of.in_trouble
+    local trouble = whom and TROUBLES[x:choose("client", TROUBLES, format(text, ...), whom)]
+    if trouble and trouble ~= TROUBLES[1] then
+        self:log("%s %s", whom, trouble[1])
+        if trouble.cut then
+            self.cut_off = whom
+        else
+            self:away(whom, AWAY_US)
+        end
     end
     local faults = server and C.sim_now() < self.faults_until_us
     local fault = faults and FAULTS[x:choose("fault", FAULTS, format(text, ...), "server "

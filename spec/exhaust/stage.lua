@@ -27,9 +27,7 @@ function Stage:name(client, who)
     for _, one in ipairs(self.world.world.clients) do
         if one.client == client then
             self.names[one.process] = who
-            for i = 0, #self.world.nodes - 1 do
-                C.sim_path(one.process, i, 100, 0)
-            end
+            self:away(who, 100)
         end
     end
 end
@@ -70,9 +68,13 @@ function Stage:hold(who, lock, wait, kind, seconds, fn)
     return true
 end
 
---- Holds and renews for so many seconds; who is cut off meanwhile, until it has lost it.
+--- Holds and renews for so many seconds, and who is cut off meanwhile until it has lost it.
 function Stage:keep(who, lock, seconds)
-    assert(lock:lock())
+    local ok, err = lock:lock()
+    if not ok then
+        self:log("%s gets nothing: %s", who, err)
+        return
+    end
     local hold = self:got(who, lock)
     hold.kept = true
     lock:onLost(function() hold.told = true end)
@@ -123,9 +125,9 @@ end
 
 --- One run.
 -- @param world   { odd: how many odd choices at most; limits: of each class; roles: of messages ->
---   "path": they have a choice of paths, "moment": they are moments; cuts: who may be cut off;
---   lease: of its clients; faults_for: servers may restart for so many seconds;
---   run: function(stage, kind) }
+--   "path": they have a choice of paths, "moment": they are moments; in_trouble: who may be
+--   cut off, or far from all servers; lease: of its clients; faults_for: servers may restart for
+--   so many seconds; run: function(stage, kind) }
 -- @param kind    { key: whose ends are moments, ... } (kinds.lua)
 -- @param events  a list for the log, or nil
 -- @return the stage; its `fault` says what went wrong

@@ -4,7 +4,8 @@ local stage = require "spec.exhaust.stage"
 
 return {
     odd = 3,
-    limits = { path = 2, start = 1, fault = 1, order = 1 },
+    in_trouble = "A",
+    limits = { path = 2, start = 1, fault = 1, client = 1, order = 1 },
     roles = { acquire = "path", confirm = "path", release = "path" },
     run = function(s, kind)
         s:play(function()

@@ -1,12 +1,12 @@
---- A holds and renews, and may be cut off; B asks at some moment, and waits. One holder; A is told
--- before its validity ends; B is served.
+--- A holds and renews, and may get into trouble; B asks at some moment, and waits. One holder; A is
+-- told before its validity ends; B is served.
 
 local stage = require "spec.exhaust.stage"
 
 return {
     odd = 2,
-    cuts = "A",
-    limits = { path = 2, start = 1, fault = 1, order = 1 },
+    in_trouble = "A",
+    limits = { path = 2, start = 1, fault = 1, client = 2, order = 1 },
     roles = { extend = "path", heal = "path", acquire = "path", confirm = "path" },
     run = function(s, kind)
         local served
