@@ -81,6 +81,14 @@ describe("a cluster whose servers were changed", function()
         end)
     end
 
+    it("is changed back", function()
+        assert(new:change(old))
+        local none, err = take(new, "x", 0)
+        assert.is_nil(none)
+        assert.equal("config", err.code)
+        assert.is_true(assert(take(old, "x", 20)) > last)
+    end)
+
     it("has plain locks after one has forgotten and one is down, and tokens later", function()
         world:kill(4)
         lose(2)

@@ -174,7 +174,7 @@ describe("a change of servers", function()
         pcall(old.change, old, new)
         markers.write = write
         local err = support.fails("config", old:change(other))
-        assert.matches("closed by a change, which must be finished, to {[^}]*" .. servers[4].port,
+        assert.matches("closed by a change to {[^}]*" .. servers[4].port,
             tostring(err))
         assert(old:change(new))
         err = support.fails("config", old:change(other))      -- whichever server answers first
@@ -237,6 +237,13 @@ describe("a change of servers", function()
                 return tostring(select(2, client:getLock("x"):tryLock(0))):find(says)
             end, 10, "an error")
         end
+        local metrics = require("redlock.metrics").new()
+        local counted = client_of(pick(servers, 1, 2, 3), { metrics = metrics })
+        support.eventually(function()
+            counted:getLock("x"):tryLock(0)
+            return metrics:text():find("redlock_server_changing{[^}]*} 1")
+        end, 10, "a metric")
+        counted:close()
         assert(old:change(new))
         local row = assert(old:check())[1]           -- it is closed, and is not in the new list
         assert.equal("other_cluster", row.why)

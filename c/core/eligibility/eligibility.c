@@ -58,20 +58,15 @@ int64_t eligibility_left_ms(const struct core *core, int64_t now_ms)
     return quorum_nth_ms(left, known, quorum_with(core->n, core->options.margin));
 }
 
-/* The nodes in `among` that a change has closed, or those closed for our own list. */
-static uint32_t closed(const struct core *core, uint32_t among, int for_us)
-{
-    const struct guard *g = core->guards;
-    return NODES_WHERE(core, k, (among & bit(k)) && cluster_is_change(g[k].fields.cluster) &&
-                           (!for_us || cluster_is_of(g[k].fields.cluster, core->servers)));
-}
-
 /* The node whose marker names another cluster or list: i, or the first one; -1: none. What a
- * change has closed comes first if that is unfinished; afterwards servers that went stay so. */
+ * change to our list has closed comes first: it is unfinished. To others it stays closed. */
 static int foreign_to(const struct core *core, int i)
 {
-    uint32_t all = core->marker ? core->refusing : bit(i), ours = closed(core, all, 1);
-    uint32_t open = all & ~closed(core, all, 0), foreign = ours ? ours : open ? open : all;
+    const struct guard *g = core->guards;
+    uint32_t all = core->marker ? core->refusing : bit(i);
+    uint32_t closed = all & NODES_WHERE(core, k, cluster_is_change(g[k].fields.cluster));
+    uint32_t ours = closed & NODES_WHERE(core, k, cluster_is_of(g[k].fields.cluster, core->servers));
+    uint32_t foreign = ours ? ours : all & ~closed ? all & ~closed : all;
     return !foreign ? -1 : foreign & bit(i) ? i : __builtin_ctz(foreign);
 }
 

@@ -32,8 +32,9 @@ local function refuse_foreign(row)
         return refusal("%s: %s", row.node, row.objection or "it belongs to another cluster")
     end
     local to = match(word, "^change%.(.*)")
-    return refusal("%s %s %s", row.node, to and "is closed by a change, which must be finished, to"
-        or "belongs to", reasons.cluster(to or word, row.marker.servers))
+    return refusal("%s %s %s%s", row.node, to and "is closed by a change to" or "belongs to",
+        reasons.cluster(to or word, row.marker.servers),
+        to and ": finish that first; if it is, run FLUSHALL on this server" or "")
 end
 
 -- Asks the servers of a client for their state, and reads their markers.
@@ -178,7 +179,7 @@ local function is_to_begin(change, row, begun, voting)
         return not begun and (change.early or seen.state ~= "a")
     elseif seen.text == "" then
         return not voting                     -- else it has forgotten, and the others begin it
-    elseif seen.cluster == change.closed then
+    elseif seen.cluster == change.closed or seen.cluster == change.left then
         return true
     end
     return refuse_foreign(row)
@@ -221,7 +222,8 @@ end
 function _M.run(old, new, gone)
     local word, before = markers.word(new), markers.word(old)
     local change = { old = old, new = new, gone = {}, word = word, before = before,
-        closed = CHANGE .. markers.hash(new), list = markers.list(new) }
+        closed = CHANGE .. markers.hash(new), list = markers.list(new),
+        left = CHANGE .. markers.hash(old) }  -- of servers that went when the old list began
     for _, label in ipairs(gone) do
         change.gone[label] = true
     end

@@ -134,10 +134,12 @@ end
 
 local function servers_of(client, servers)
     for _, row in ipairs(health.rows(client)) do
-        local server = servers[row.node] or { server = row.node, connected = 0, voting = 0 }
+        local server = servers[row.node] or { server = row.node, connected = 0, voting = 0,
+            changing = 0 }
         servers[row.node] = server
         server.connected = server.connected + (row.ready and 1 or 0)
         server.voting = server.voting + (row.verdict ~= "error" and 1 or 0)
+        server.changing = server.changing + (row.why == "changing" and 1 or 0)
         server.clock_offset, server.round_trip = measured(client.options, row)
         server.guard, server.remedy = row.guard, row.remedy
         server.certificate_ends = row.certificate_ends
@@ -145,8 +147,9 @@ local function servers_of(client, servers)
 end
 
 --- @return the present state of this process: { held, waiting, clients (in use), and
---   servers  label -> { server (its label), connected, voting (how many clients are connected to
---            it, or count its vote), clock_offset, round_trip (seconds, or nil), guard, remedy }
+--   servers  label -> { server (its label), connected, voting, changing (how many are connected to
+--            it, count its vote, or see a change there), clock_offset, round_trip (seconds, or
+--            nil), guard, remedy }
 --   holds    { { name, kind, held, left, label }, ... }: at most LISTED
 --   queues   { { name, kind, calls, label, held (of who holds it, as far as is known) }, ... }: at
 --            most LISTED

@@ -158,7 +158,7 @@ local function packed(self, now)
     local lines = { line_of(self.me, now.held, now.waiting, now.clients) }
     for label, s in pairs(now.servers) do
         lines[#lines + 1] = line_of("S", label, s.connected, s.voting, s.clock_offset, s.round_trip,
-            s.guard, s.remedy, s.certificate_ends)
+            s.guard, s.remedy, s.certificate_ends, s.changing)
     end
     for _, h in ipairs(now.holds) do
         lines[#lines + 1] = line_of("H", h.name, h.kind, h.held, h.left,
@@ -184,9 +184,9 @@ end
 local UNPACK = {}
 
 function UNPACK.S(now, f)
-    local s = now.servers[f[2]] or { server = f[2], connected = 0, voting = 0 }
+    local s = now.servers[f[2]] or { server = f[2], connected = 0, voting = 0, changing = 0 }
     now.servers[f[2]] = s
-    s.connected, s.voting = s.connected + f[3], s.voting + f[4]
+    s.connected, s.voting, s.changing = s.connected + f[3], s.voting + f[4], s.changing + f[10]
     s.clock_offset, s.round_trip = tonumber(f[5]) or s.clock_offset, tonumber(f[6]) or s.round_trip
     s.guard = f[7] ~= "" and f[7] or s.guard
     s.remedy = f[8] ~= "" and f[8] or s.remedy

@@ -149,6 +149,7 @@ local SERVERS = {
 local GAUGES = {                     -- of servers: name, field of collect.lua, help, unit
     { "connected", "connected", "Clients that are connected to a server." },
     { "voting", "voting", "Clients for whom a server may vote." },
+    { "changing", "changing", "Clients that see an unfinished change of servers." },
     { "clock_offset_seconds", "clock_offset", "Seconds that a server's clock is ahead of this one.",
         "seconds" },
     { "round_trip_seconds", "round_trip", "Seconds that a server took to tell its time.",
