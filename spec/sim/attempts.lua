@@ -4,7 +4,8 @@ local bit = require "bit"
 local ffi = require "ffi"
 local base = require "spec.sim.sim"
 
-local ipairs, tonumber, type, ffi_string = ipairs, tonumber, type, ffi.string
+local ipairs, max, tonumber, type = ipairs, math.max, tonumber, type
+local ffi_string = ffi.string
 local MS = base.MS
 local C, Sim, now = base.C, base.Sim, base.Sim.now
 
@@ -59,7 +60,7 @@ local function count_vote(attempt, server, role, vote)
         local released_us = attempt.released_us and attempt.released_us[server.index]
         attempt.late = attempt.late or attempt.release[server.index] >= 1
         attempt.straggler = attempt.straggler or attempt.release[server.index] >= 2
-            or released_us and now() - released_us > LATE_US
+            or released_us and max(now() - released_us, released_us - attempt.at) > LATE_US
             or given_up_us > 0.98 * attempt.lease_ms * MS
     end
     if vote <= 0 and (role == "acquire" or role == "confirm") then
