@@ -56,7 +56,8 @@ describe("options", function()
         bad("patience", -1, 0 / 0)
         bad("drift_factor", -0.1, 0.6, 0 / 0, "0.01")
         bad("prefix", 1, ("x"):rep(1025))
-        bad("cluster", "", "a b", 1, true, ("x"):rep(33), "0123456789abcdef")
+        bad("cluster", "", "a b", 1, true, ("x"):rep(33), "0123456789abcdef",
+            "change.it")
         for _, name in ipairs { "user", "ca_file", "cert_file", "key_file",
             "password", "password_file" } do
             bad(name, "a\0b", 1)        -- C would take it for "a"

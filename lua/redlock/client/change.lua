@@ -60,15 +60,12 @@ end
 --   old servers; or nil and an error
 function _M.plan(old, new)
     local before, err = look(old)
-    local after
-    if before then
-        after, err = look(new)
+    local after, why = look(new)
+    if not (before and after) then
+        return nil, err or why
     end
-    if not after then
-        return nil, err
-    end
-    local plan, known = { comes = {}, goes = {}, stays = {}, silent = {},
-        seconds = new.options.max_lease * 1.01 + 1 }, {}
+    local seconds, known = new.options.max_lease * 1.01 + 1, {}
+    local plan = { comes = {}, goes = {}, stays = {}, seconds = seconds }
     for _, row in ipairs(after) do
         if not row.marker then
             return refusal("%s: %s", row.node, row.objection or row.message or row.code)
@@ -77,7 +74,6 @@ function _M.plan(old, new)
     end
     for _, row in ipairs(before) do
         local node = known[row.run_id or row.node]
-        plan.silent[#plan.silent + 1] = not row.marker and row.node or nil
         plan.goes[#plan.goes + 1] = not node and row.node or nil
         plan.stays[#plan.stays + 1], known[row.run_id or row.node] = node, nil
     end

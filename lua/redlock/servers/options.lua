@@ -86,9 +86,9 @@ local prefix = needs("a string of at most 1024 bytes is needed", function(value)
     return type(value) == "string" and #value <= 1024
 end)
 
-local cluster = needs("1 to 32 letters, digits and . _ - are needed, but not 16 hex digits; "
-    .. "without this option clients compare the addresses of the servers", function(value)
-    return value == false or type(value) == "string" and #value <= 32
+local cluster = needs("1 to 32 letters, digits and . _ - are needed, but not 16 hex digits, nor "
+    .. "\"change.\" first; without this option clients compare addresses", function(value)
+    return value == false or type(value) == "string" and #value <= 32 and not value:find "^change%."
         and value:find "^[%w._-]+$" and not value:find("^" .. ("%x"):rep(16) .. "$")
 end)
 

@@ -360,7 +360,6 @@ function Client:change(new, opts) end
 ---@field comes string[]  servers of the new list alone
 ---@field goes string[]  servers of the old list alone
 ---@field stays string[]  servers of both
----@field silent string[]  servers of the old list that did not answer
 ---@field seconds number  about how many seconds the new list has no vote
 
 ---Which servers `client:init` admits.
