@@ -54,14 +54,14 @@ local VERBS = {
     { "ls", { "ls" }, answered(0) },
     { "wait", { "wait", "judge:wait" }, free },
     { "unlock", { "unlock", "--force", "judge:unlock" }, answered(3) },
-    { "top", { "top", "--count", "1" }, function() return 0 end },
+    { "top", { "top", "--count", "1" }, answered(0) },
     { "program", PROGRAM, function(of) return of.plain >= of.q and 0 or 1 end },
 }
 
 -- Verbs that may be granted a lock that cannot be kept; and those that look with more commands than
 -- a lock needs.
 local GRANTED = { run = true, ["run --plain"] = true, lead = true, program = true }
-local LOOKS = { status = true, ls = true, wait = true, unlock = true }
+local LOOKS = { top = true, status = true, ls = true, wait = true, unlock = true }
 
 -- What is true of a stage, in numbers.
 local function look(self, cause)

@@ -196,7 +196,7 @@ function _M.failure(client, subject, round, lesson)
     end
     local code = _M.code_name(C.rl_round_outcome(round))
     C.rl_round_free(round)
-    return errors.new(code, subject, rows)
+    return errors.new(code, subject, code ~= "unsupported" and rows or nil)    -- none was asked
 end
 
 return _M
