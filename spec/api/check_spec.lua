@@ -243,12 +243,6 @@ describe("client:check()", function()
         assert.equal(changed, real:find "shared" ~= nil, real)
     end)
 
-    it("tries commands that were renamed away", function()
-        local server = support.server { args = { "--rename-command", "DEL", "" } }
-        local row = support.client({ server }):check()[1]
-        assert.matches("as user default, and DEL failed %(.-[Uu]nknown.-%): released", row.remedy)
-    end)
-
     it("counts connections of clients with another list of servers", function()
         local cluster = support.cluster(3)
         local client = support.client(cluster)
@@ -363,16 +357,6 @@ describe("client:check()", function()
         support.fails("no_quorum", client:getLock("x"):tryLock(0))
         proxies[2]:delay("down", 0)
         assert.equal("ok", client:check()[2].verdict)
-    end)
-
-    it("warns of a user who may not ask for the time", function()
-        local server = support.server()
-        server:user("app", "on", ">pw", "~*", "+@all", "-time")
-        local client = support.client { "redis://app:pw@127.0.0.1:" .. server.port }
-        local report = client:check()
-        assert.matches("allow TIME", report[1].remedy)
-        assert.is_nil(tostring(report):find "pw")
-        assert.is_true((client:getLock("x"):tryLock(5, 1)))
     end)
 
     it("tells what an old server cannot do, and whom that concerns", function()

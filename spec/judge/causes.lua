@@ -79,6 +79,7 @@ local _M = {
             stage.settings.timeout = 6
         end } },
     wrong_password = { make = acl("resetpass", ">other"), says = "wrongpass",
+        also = { user_off = true },
         remedy = { "wrongpass", acl ">pw" } },
     user_off = { make = acl "off", says = "wrongpass", also = { wrong_password = true },
         remedy = { "wrongpass", acl "on" } },
@@ -168,7 +169,7 @@ for _, command in ipairs(NEEDED) do
     local says = "%f[%w]" .. word .. "%f[%W]"
     local function add(name, cause)
         cause.says, cause.command, cause.partial = says, word, PARTIAL[command]
-        cause.briefly = { "redlock check names those", "needs all acl rules", "unknown" }
+        cause.briefly = { "redlock check names", "needs all acl rules", "unknown" }
         _M[name .. word] = cause
     end
     add("no_", { make = acl("-" .. command), remedy = { says, reset } })

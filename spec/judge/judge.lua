@@ -195,6 +195,10 @@ function _M.run(name, k, n)
         cells = cells - 1
     else
         stage.finish(waiter, sys.now() + LIMIT)
+        if cause.awaits and not cause.passes then
+            list[#list + 1] = ("%s, %d of %d, check --wait does not wait:\n%s"):format(name, k, n,
+                waiter.text)
+        end
         local plain = of.plain
         of.plain = cause.passes and of.n or plain
         judge(list, name, of, "check --wait", waiter, cause.passes and 0 or checked(of))

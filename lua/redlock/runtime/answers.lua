@@ -160,7 +160,8 @@ local function explain(client, row, lesson, i)
     local told, may_know, info = lesson[i], silent(lesson, i), _M.node_info(client, i)
     if info.marker_code ~= 0 then        -- the server refused to learn
         row.code = _M.code_name(info.marker_code)
-        row.message = row.code .. (row.code == "noperm" and SEEDING or "")
+        row.message = row.code == "noperm" and row.code .. SEEDING
+            or reasons.text(client, i, info, C.RL_WHY_MARKER_REFUSED)
     elseif told.code == "noperm" then
         row.code, row.message = "noperm", told.message .. SEEDING
     elseif told.vote == 2 then

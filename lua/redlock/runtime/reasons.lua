@@ -45,6 +45,14 @@ local function foreigner(client, info, place)
         ffi_string(theirs.servers)
 end
 
+-- What to do about a marker that cannot be read or set.
+local REFUSED = {
+    noperm = "; allow this user the keys redlock:{server}:marker and redlock:{server}:floor, and "
+        .. "GET, SET, HMGET, HSET, TIME, EVAL",
+    unsupported = ": GET is renamed in redis.conf; give it its name back",
+    script = "; redlock check names the command that failed",
+}
+
 -- The sentences, or functions of the client, the server's info and place.
 local SENTENCES = {
     new = "it has no memory of locks yet",
@@ -57,10 +65,7 @@ local SENTENCES = {
         .. "connected and has the same max_lease",
     marker_refused = function(_, info)
         local code = ffi_string(load().rl_code_name(info.marker_code))
-        return format("its marker cannot be read or set (%s)", code) .. (code == "unsupported"
-            and ": GET is renamed in redis.conf; give it its name back" or code ~= "noperm" and ""
-            or "; allow this user the keys redlock:{server}:marker and redlock:{server}:floor, "
-            .. "and GET, SET, HMGET, HSET, TIME, EVAL")
+        return format("its marker cannot be read or set (%s)%s", code, REFUSED[code] or "")
     end,
     no_eval = "EVAL is renamed in redis.conf or forbidden, so it cannot vote; allow this user EVAL",
     no_time = "TIME is renamed in redis.conf or forbidden, so it cannot vote; allow this user TIME",
