@@ -81,6 +81,18 @@ describe("a cluster whose servers were changed", function()
         end)
     end
 
+    it("does not count on floors of a server that was restarted with its data", function()
+        local seeded = false
+        local two = world:client { nodes = { world.nodes[2], world.nodes[3] },
+            on_event = function(e) seeded = seeded or e.type == "fence_seeded" end }
+        world:kill(4)
+        world:kill(3)
+        world:start(3)
+        assert(new:change(two, { gone = { world.nodes[4] } }))
+        assert.is_true(assert(take(two, "x", 20)) > last)
+        assert.is_true(seeded)
+    end)
+
     it("is changed back", function()
         assert(new:change(old))
         local none, err = take(new, "x", 0)

@@ -1,5 +1,6 @@
 -- The servers of a cluster change beside programs that use it.
 local cli = require "spec.support.command"
+local markers = require "redlock.servers.markers"
 local quarantine = require "spec.support.quarantine"
 local support = require "spec.support"
 
@@ -55,6 +56,17 @@ local function begun(all, n)
     return servers, client
 end
 
+-- A change that is killed after some writes.
+local function kill_change(writes, old, new)
+    local write, n = markers.write, 0
+    markers.write = function(...)
+        n = n + 1
+        return n > writes and error "killed" or write(...)
+    end
+    pcall(old.change, old, new)
+    markers.write = write
+end
+
 describe("a change of servers", function()
     for name, lists in pairs {
         ["replaces a server"] = { 4, 3, { 4, 2, 3 } },
@@ -98,18 +110,11 @@ describe("a change of servers", function()
 
     it("may be killed anywhere, and is finished by who runs it again", function()
         local servers, old = begun(4, 3)
-        local markers = require "redlock.servers.markers"
         for stop = 1, 6 do
             local from = stop % 2 == 1 and { 1, 2, 3 } or { 4, 2, 3 }
             local to = stop % 2 == 1 and { 4, 2, 3 } or { 1, 2, 3 }
             local new = client_of(pick(servers, unpack(to)))
-            local write, n = markers.write, 0
-            markers.write = function(...)
-                n = n + 1
-                return n > stop and error "killed" or write(...)
-            end
-            pcall(old.change, old, new)
-            markers.write = write
+            kill_change(stop, old, new)
             old:close()
             old = client_of(pick(servers, unpack(from)))
             assert(old:change(new))
@@ -124,14 +129,7 @@ describe("a change of servers", function()
         for forget = 1, 3 do
             local servers, old = begun(4, 3)
             local new = client_of(pick(servers, 4, 2, 3))
-            local markers = require "redlock.servers.markers"
-            local write, n = markers.write, 0
-            markers.write = function(...)
-                n = n + 1
-                return n > 1 and error "killed" or write(...)
-            end
-            pcall(old.change, old, new)
-            markers.write = write
+            kill_change(1, old, new)
             for i = 1, forget do
                 servers[i]:call "FLUSHALL"
             end
@@ -165,14 +163,7 @@ describe("a change of servers", function()
     it("refuses a second change by name, and who is in the way", function()
         local servers, old = begun(5, 3)
         local new, other = client_of(pick(servers, 4, 2, 3)), client_of(pick(servers, 5, 2, 3))
-        local markers = require "redlock.servers.markers"
-        local write = markers.write
-        markers.write = function(...)
-            markers.write = function() error "killed" end
-            return write(...)
-        end
-        pcall(old.change, old, new)
-        markers.write = write
+        kill_change(1, old, new)
         local err = support.fails("config", old:change(other))
         assert.matches("closed by a change to {[^}]*" .. servers[4].port,
             tostring(err))
@@ -199,7 +190,6 @@ describe("a change of servers", function()
         local list = pick(servers, 4, 2, 3)
         local one = client_of(list, { cluster = "orders.2" })
         local two = client_of(list, { cluster = "b" })
-        local markers = require "redlock.servers.markers"
         local write = markers.write
         markers.write = function(client, ...)
             local ok = write(client, ...)
@@ -216,14 +206,7 @@ describe("a change of servers", function()
     it("that is unfinished says so, and to what, whichever list one has", function()
         local servers, old = begun(4, 3)
         local new = client_of(pick(servers, 4, 2, 3))
-        local markers = require "redlock.servers.markers"
-        local write, n = markers.write, 0
-        markers.write = function(...)
-            n = n + 1
-            return n > 2 and error "killed" or write(...)
-        end
-        pcall(old.change, old, new)
-        markers.write = write
+        kill_change(2, old, new)
         local says = "closed by a change to {127.0.0.1:%d+ 127.0.0.1:%d+ 127.0.0.1:%d+}: finish it"
         for _, client in ipairs { old, new } do
             local found

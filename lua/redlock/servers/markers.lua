@@ -48,29 +48,30 @@ function _M.list(client)
     return cluster(client, "RL_CLUSTER_LIST")
 end
 
--- INC, STATE and CLUSTER: see c/core/base/marker.h.
-local WORDS = "^(%x+) v4 (%a) %S+ %d+ %d+ (%S+)"
+-- INC, STATE, REPLID and CLUSTER: see c/core/base/marker.h.
+local WORDS = "^(%x+) v4 (%a) (%S+) %d+ %d+ (%S+)"
 
--- What a server said. floor: the largest fencing token that it may have given out; taught: that is
--- all that was given out where it voted.
+-- What a server said. alive: the marker is of its present life; floor: the largest fencing token
+-- that it may have given out; taught: that is all that was given out where it voted.
 local function parse(client, said)
     local life, base, most, list, text = match(said, "^(%S+) (%S+) (%S+) (%C*)\n(.*)$")
-    local inc, state, word = match(text, WORDS)
+    local inc, state, of, word = match(text, WORDS)
     local limit, run = tonumber(floors.limit(client)), sub(base, 1, 8)
     local function number(kept)
         local n = tonumber(match(kept, "^%d+$", 9)) or 0
         return n + 1 < limit and n or 0
     end
-    return { life = life, text = text, inc = inc, state = state, cluster = word,
-        servers = list ~= "-" and list or "", floor = max(number(base), number(most)),
-        taught = number(base) > 0 and (run == sub(inc or "", 1, 8)
+    return { life = life, text = text, inc = inc, state = state, alive = of == life,
+        cluster = word, servers = list ~= "-" and list or "",
+        floor = max(number(base), number(most)), taught = number(base) > 0
+            and (of == life and run == sub(inc, 1, 8)
             or not client.guarded and run == sub(life, 1, 8)) }
 end
 
 --- Asks all servers at once.
--- @return a list of { life, text, inc, state, cluster, servers (the list beside it), floor,
---   taught }; without a marker text is "", and its words are nil; or { code, message }: no answer;
---   or nil and an error
+-- @return a list of { life, text, inc, state, alive, cluster, servers (the list beside it),
+--   floor, taught }; without a marker text is "", and its words are nil; or { code, message }: no
+--   answer; or nil and an error
 function _M.read(client)
     local asked = {}
     for place = 1, client.size do
@@ -84,17 +85,18 @@ function _M.read(client)
 end
 
 --- Replaces the marker of one server, if it is as read. seen: from read(); state: of a new memory,
--- whose quarantine begins; nil: as it is, if there is a marker; list: the servers that the word
--- stands for; base: for its floors, or nil.
+-- whose quarantine begins; nil: of the same one, if it has a marker; list: the servers that the
+-- word stands for; base: for its floors, or nil.
 -- @return whether it was written
 function _M.write(client, place, seen, state, word, list, base)
     local o = client.options
     local function half()
         return floor(rounds.random(client) * 2 ^ 32)
     end
-    local inc = not state and seen.inc or format("%08x%08x", half(), half())
-    local text = format("%s v4 %s %s %d %d %s", inc, state or seen.state or "l", seen.life,
-        o.nodes[place].db or 0, rounds.to_ms(o.max_lease), word)
+    local same = not state and seen.alive
+    local inc = same and seen.inc or format("%08x%08x", half(), half())
+    local text = format("%s v4 %s %s %d %d %s", inc, state or same and seen.state == "a"
+        and "a" or "l", seen.life, o.nodes[place].db or 0, rounds.to_ms(o.max_lease), word)
     local said = question.ask(client, { body = WRITE, place = place, keys = { _M.KEY },
         args = { seen.text, text, list, "", "0", base or "" } })
     return sub(said.data or "", 1, #text) == text
