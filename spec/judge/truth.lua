@@ -71,7 +71,9 @@ function _M.of(stage, uri)
     true_.votes = is_admitted(stage, uri)
     true_.looks = true_.answers and true_.votes
     true_.plain = true_.looks and once == "can"
-    true_.fenced = true_.plain and role ~= nil and knows_tokens(stage, uri)
+    -- Alone it counts from its clock on.
+    local begins = stage.n > 1 or ask(stage, uri, "TIME"):find "^%d+" ~= nil
+    true_.fenced = true_.plain and role ~= nil and begins and knows_tokens(stage, uri)
         and ask(stage, uri, "EVAL", FENCED, "2", key .. ":h", key) == "can"
     return true_
 end

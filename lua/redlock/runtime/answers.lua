@@ -167,6 +167,8 @@ local function explain(client, row, lesson, i)
     elseif told.vote == 2 then
         row.message = "it counts fencing tokens years ahead of every clock; if too few other "
             .. "servers can correct it, delete redlock:{server}:floor on it"
+    elseif info.clock == 0 and not may_know then
+        row.message, row.why = reasons.text(client, i, info, C.RL_WHY_NO_TIME)
     elseif may_know then
         row.message = format("it forgot the fencing tokens, and %s, which may know them, %s not "
             .. "answer: start %s, or replace it by an empty server; plain locks work", may_know,

@@ -178,10 +178,16 @@ local EVIDENCE = {
             .. (seen.message or "it was connected too late") }
     end,
     function(row, client, seen, told)        -- the fencing tokens of before
-        return not row.ready or not seen or row.floors == "all" or row.floors and not client.guarded
-            or (told or seen.findings[1]) and true
-            or { kind = row.floors and "tokens" or "rights", verdict = "error", message = "it does "
-            .. "not say which fencing tokens it knows" }
+        local alone = row.floors and not client.guarded        -- it begins with its clock
+        local known = row.floors == "all" or alone and row.clock_offset
+        if not row.ready or not seen or known or not alone and (told or seen.findings[1]) then
+            return true
+        elseif alone then
+            return { kind = "rights", verdict = "warning", message = "without TIME it issues no "
+                .. "fencing tokens, of which redlock run takes one unless it has --plain" }
+        end
+        return { kind = row.floors and "tokens" or "rights", verdict = "error",
+            message = "it does not say which fencing tokens it knows" }
     end,
 }
 
