@@ -81,8 +81,8 @@ function _M.new(opts, from)
         counters = { acquired = 0, contended = 0, failed = 0, released = 0, handed_over = 0,
             lost = 0, overloaded = 0 },
         queues = {},             -- kind:name -> its queue in this process
-        alone = {},              -- calls that wait without a place in one (lock/turn.lua), as keys
-        waiting = 0,             -- how many calls are in them
+        standing = {},           -- places of calls that wait in none of them, as keys
+        waiting = 0,             -- how many calls are in them, or stand
         yields = expiring_set.new(handover.REMEMBERED),     -- kind:name -> see handover.lua
         refused = expiring_set.new(2 * opts.fallback),      -- kind:name -> see waking.lua
         used = false,            -- whether an attempt was made

@@ -106,7 +106,7 @@ function _M.refused(call)
     local lock, client = call.lock, call.lock.client
     local holder, why = of_round(call)
     if (why or call.votes.split) and lock.primitive.peek_script then
-        holder = _M.ask(lock, call.place or call.alone,
+        holder = _M.ask(lock, call.place,
             max((call.votes.limit or call.ends) - client.now(), client.options.timeout / 8))
     end
     local who, text = named(holder, why)

@@ -20,10 +20,9 @@
 --                (rounds.claim)
 --   handle       of that lease, once it may have a finalizer; false: none
 --   left         seconds of its validity, when the attempt was decided; false: not known
---   place        in the local queue, or nil
---   free         whether it contends beside the other calls of this process, without a place
+--   place        in the local queue, or once it waits beside that; nil: none (local_queue.lua)
+--   free         whether it contends beside the other calls of this process, in no queue
 --   blocks       whether nothing else of this thread runs while it waits
---   alone        ends such a call, once it waits, when its coroutine is killed (turn.lua)
 --   wait         the table for the primitive's functions (hooks.lua), or nil
 --   answers      of the servers to the granted attempt; only with `wait`
 --   tried        whether the call has tried to take what it was offered, in this turn
@@ -93,7 +92,7 @@ end
 
 -- Waits until no other call of this process is first.
 local function wait_for_turn(call)
-    if call.place then
+    if call.place and not call.free then
         local result = turn.wait(call)
         if result == nil and not call.sleeps and call.wait and call.wait.ticket then
             -- Another call has asked for it so far. It subscribes before it asks.
@@ -161,7 +160,7 @@ local function decide(call)
     local now, code = client.now(), rounds.outcome(client, call.round)
     local guarded = code == "no_quorum" and restart_guard.left(client) or nil
     votes.judge(call, code, now)
-    if call.place then
+    if call.place and not call.free then
         holders.note(call, code == "held" and not call.votes.split)
     end
     if code == "held" or guarded then
@@ -208,9 +207,6 @@ local function leave(call)
     end
     if call.waits then
         waking.finish(call)
-    end
-    if call.alone then
-        call.alone:leave()
     end
     local place = call.place
     if place and place.offer then        -- too late: offered to the next one

@@ -70,6 +70,12 @@ function Place:join()
     queue.last = queue.last + 1
 end
 
+--- Waits beside the queues. For leave() it is the same.
+function Place:stand()
+    self.client.standing[self] = true
+    self.client.waiting = self.client.waiting + 1
+end
+
 function Place:is_first()
     local queue = self.queue
     return queue[queue.first] == self
@@ -99,12 +105,12 @@ function _M.wake_first(queue)
     end
 end
 
---- A list of what waits in a client, in its queues or without a place: each has lock and wait, for
+--- A list of what waits in a client, in its queues or beside them: each has wait, and with it lock, for
 -- hooks.abandoned().
 function _M.waiters(client)
     local list = {}
-    for alone in pairs(client.alone) do
-        list[#list + 1] = alone
+    for place in pairs(client.standing) do
+        list[#list + 1] = place
     end
     for _, queue in pairs(client.queues) do
         for i = queue.first, queue.last do
@@ -155,21 +161,26 @@ local function advance(queue)
     return queue.first > from
 end
 
---- Leaves the queue. If another place becomes the first, wakes its call.
+--- Ends the wait. If another place becomes the first in the queue, wakes its call.
 function Place:leave()
-    local queue, again = self.queue, self.gone
-    if self.left or not queue then       -- it was given up before, or has not joined
+    local client, queue, again = self.client, self.queue, self.gone
+    if self.left or not (queue or client.standing[self]) then    -- it was given up, or never began
         return
     end
     if not again then
         self.gone, self.round = true, nil
-        self.client.waiting = self.client.waiting - 1
+        client.waiting = client.waiting - 1
+    end
+    if not queue then
+        client.standing[self] = nil
+        return
+    elseif not again then
         queue.gone = queue.gone + 1
     end
     if not advance(queue) and not again then
         close_ranks(queue)
     elseif queue.first > queue.last then
-        self.client.queues[self.id] = nil
+        client.queues[self.id] = nil
     else
         _M.wake_first(queue)
     end

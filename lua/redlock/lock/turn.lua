@@ -11,7 +11,7 @@ local reentry = require "redlock.lock.reentry"
 local rounds = require "redlock.runtime.rounds"
 local outcomes = require "redlock.lock.outcomes"
 
-local setmetatable, min, type = setmetatable, math.min, type
+local min, type = math.min, type
 
 local _M = {}
 
@@ -25,30 +25,6 @@ local function note_contended(lock, owner)
         client.events:emit { type = "contended", name = lock.name, owner = owner,
             traceparent = lock.traceparent }
     end
-end
-
--- A call that waits without a place in a queue. Like a place, it has no reference to the owner.
-local Alone = {}
-Alone.__index = Alone
-
-local function stand_alone(call)
-    local lock, client = call.lock, call.lock.client
-    client.waiting = client.waiting + 1
-    local alone = setmetatable({ lock = hooks.copy(lock), wait = call.wait, gone = false }, Alone)
-    client.alone[alone] = true
-    return alone
-end
-
-function Alone:leave()
-    local client = self.lock.client
-    client.waiting = client.waiting - (self.gone and 0 or 1)
-    self.gone, client.alone[self] = true, nil
-end
-
---- Ends the wait when the coroutine was killed.
-function Alone:abandon()
-    self:leave()
-    hooks.abandoned(self)
 end
 
 -- @return nil; or why a call must not wait: deadlock, overload (too many calls of this process
@@ -85,7 +61,8 @@ function _M.begin_waiting(call)
     end
     call.waits = true
     if call.free then
-        call.alone = stand_alone(call)
+        call.place = local_queue.place(call.lock, call.lease, call.deadline, call.wait)
+        call.place:stand()
     end
     return nil
 end

@@ -57,7 +57,7 @@ local function subscribe(call)
         holders = {},            -- by server: who had the lock
     }
     restart_splits(call)
-    if call.place and subscription then
+    if call.place and call.place.queue and subscription then
         call.place.queue.watching = call.place.queue.watching + 1
     end
 end
@@ -93,7 +93,7 @@ local function nap(call, seconds, deaf)
         local_queue.sleep(call.place, not deaf and call or nil, seconds)
     else
         rounds.finish_sleep(client, rounds.begin_sleep(client, seconds, subscription,
-            subscription and call.sleeps.seen), call.alone)
+            subscription and call.sleeps.seen))
     end
 end
 
@@ -215,7 +215,7 @@ function _M.finish(call)
     end
     call.sleeps.subscription = nil
     subscriptions.close(subscription)
-    if call.place then
+    if call.place and call.place.queue then
         call.place.queue.watching = call.place.queue.watching - 1
     end
 end

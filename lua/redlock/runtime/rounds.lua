@@ -158,7 +158,7 @@ end
 -- @return as decided(), after the wait
 local function await_lease(call, round)
     return _M.decided(call, round,
-        wait(call.lock.client, round, call.lease_out, call.place or call.alone))
+        wait(call.lock.client, round, call.lease_out, call.place))
 end
 
 -- @return the core's primitive (nil: no memory), and how many KEYS and ARGV are in the buffers
@@ -171,7 +171,7 @@ end
 
 --- Tries once, for `within` seconds, to acquire the keys on a majority. An interrupt (Ctrl-C) can
 -- raise between any two steps: run it under pcall, and call interrupted() on an error. For the call
--- see lock/acquire.lua: abandon() of its place, or what it has alone, is called if it is killed.
+-- see lock/acquire.lua: abandon() of its place is called if it is killed.
 -- @return as decided()
 function _M.acquire(call, prim, keys, args, lease, within)
     local primitive, nkeys, nargs = prepare(call, prim, keys, args)
