@@ -89,7 +89,8 @@ describe("a history of starts", function()
     it("shows if slots are let go", function()
         local broken = { "kinds/rate_limiter.lua",
             "closing.leave(permit, permit.owner, hold, self.period)",
-            "self.client.holds:remove(permit.owner, permit.id) rounds.orphan(hold.lease)" }
+            "self.client.holds:remove(permit.owner, permit.id) "
+                .. "rounds.give(hold.lease, \"orphan\")" }
         torture.run { code = CODE, broken = { broken },
             enough = function(history) return wrong(history, 3, 0.5) end }
     end)

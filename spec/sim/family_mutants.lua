@@ -210,6 +210,7 @@ return {
 
     { name = "a start is let go", file = "lua/redlock/kinds/rate_limiter.lua", family = "limiter",
         from = "closing.leave(permit, permit.owner, hold, self.period)",
-        to = "self.client.holds:remove(permit.owner, permit.id) rounds.orphan(hold.lease)",
+        to = "self.client.holds:remove(permit.owner, permit.id) "
+            .. "rounds.give(hold.lease, \"orphan\")",
         by = { "starts in a period" } },
 }

@@ -1002,7 +1002,7 @@ return {
         { "    local ok, handle, round = pcall(rounds.import, call, ffi_values.of(hold.lease), "
             .. "hold.seconds,\n        parcel.token, true)\n",
             "    local ok, handle, round = true, hold.lease, nil\n" },
-        { "    rounds.disown(hold.lease)\n    rounds.claim(call)\n", "" } },
+        { "    rounds.give(hold.lease, \"disown\")\n    rounds.claim(call)\n", "" } },
 
     { name = "an export is sent again", file = "c/core/leases/acquire.c",
         from = "if (written && round->lease->once)", to = "if (0)",
@@ -1035,7 +1035,7 @@ return {
 
     { name = "what was given away is held still", file = "lua/redlock/kinds/transfer.lua",
         { "    client.holds:remove(owner, self.id)\n", "" },
-        { "    rounds.disown(hold.lease)\n", "" },
+        { "    rounds.give(hold.lease, \"disown\")\n", "" },
         by = { "one holder", "a held lock is held" } },
 
     -- ---- closing ----

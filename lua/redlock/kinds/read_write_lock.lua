@@ -10,6 +10,7 @@
 -- in one step. A reader cannot become a writer: two of them would wait for each other.
 
 local closing = require "redlock.lock.closing"
+local ffi_values = require "redlock.runtime.ffi_values"
 local handover = require "redlock.lock.handover"
 local lock = require "redlock.lock.lock"
 local plain_lock = require "redlock.kinds.plain_lock"
@@ -134,7 +135,9 @@ function write_methods:unlock(opts)
         lease = hold.seconds
     end
     client.holds:remove(owner, self.id)
-    local ok, err = handover.import(view, owner, rounds.disown(hold.lease), 0, lease)
+    local value = ffi_values.of(hold.lease)
+    rounds.give(hold.lease, "disown")
+    local ok, err = handover.import(view, owner, value, 0, lease)
     if ok then
         client.holds:get(owner, view.id).count = reads
     end

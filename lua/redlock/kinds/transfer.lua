@@ -69,7 +69,7 @@ function _M.export(self)
     local ok, handle, round = pcall(rounds.import, call, ffi_values.of(hold.lease), hold.seconds,
         parcel.token, true)
     if not ok or not handle then
-        rounds.orphan(hold.lease)
+        rounds.give(hold.lease, "orphan")
         if not ok then
             rounds.interrupted(call)
             error(handle, 0)
@@ -80,9 +80,10 @@ function _M.export(self)
         end
         return nil, err
     end
-    rounds.disown(hold.lease)
+    rounds.give(hold.lease, "disown")
     rounds.claim(call)
-    parcel.value = rounds.disown(handle)
+    parcel.value = ffi_values.of(handle)
+    rounds.give(handle, "disown")
     return to_text(parcel)
 end
 

@@ -23,7 +23,7 @@ function _M.register(call, handle, from)
     local kept = (call.keep or not lease) and prim.extend_script ~= nil
     if client.closed or kept and not rounds.keep(handle, seconds, client.options.max_hold) then
         rounds.claim(call)
-        rounds.abandon(handle)
+        rounds.give(handle, "abandon")
         return nil
     end
     local hold = { lease = handle, count = 1, seconds = seconds, kept = kept, name = lock.name,

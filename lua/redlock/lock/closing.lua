@@ -102,7 +102,7 @@ local function settling(lock, owner, hold, seconds, keep)
         keys = prim.keys(client, lock.name), args = args }
     if not keep then
         client.holds:remove(owner, lock.id)
-        rounds.disown(hold.lease)
+        rounds.give(hold.lease, "disown")
         hooks.gave_up { lock = lock, wait = hold.wait }
     end
     return q

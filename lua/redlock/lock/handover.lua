@@ -111,7 +111,7 @@ function _M.take(call)
     local from = place.offer
     place.offer = nil
     if not place:suits(from) then        -- it has grown old while this call slept
-        rounds.abandon(from.lease)
+        rounds.give(from.lease, "abandon")
         return nil
     end
     client.counters.handed_over = client.counters.handed_over + 1

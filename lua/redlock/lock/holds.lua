@@ -288,7 +288,7 @@ function Holds:orphan_all()
     local key, hold = next(self.live)
     while key do
         if hold then
-            rounds.orphan(hold.lease)
+            rounds.give(hold.lease, "orphan")
         end
         key, hold = next(self.live, key)
     end
@@ -356,7 +356,7 @@ end
 
 -- Frees a lost hold that nobody asks for any more.
 local function forget(self, hold)
-    rounds.drop(hold.lease)
+    rounds.give(hold.lease, "drop")
     take_out(self, hold)
 end
 
@@ -442,7 +442,7 @@ end
 --- Releases a hold whose owner is gone.
 function Holds:orphan(hold)
     take_out(self, hold)
-    rounds.orphan(hold.lease)
+    rounds.give(hold.lease, "orphan")
     if not hold.lost and self.client.options.lock_delay == 0 then
         hold.seen = self.client.now()
         outcomes.released(self.client, hold)

@@ -212,7 +212,7 @@ function Place:abandon()
     self.round, self.offer = nil, nil
     self:leave()
     if hold and not _M.offer(self.queue, hold) then
-        rounds.abandon(hold.lease)
+        rounds.give(hold.lease, "abandon")
     end
     hooks.abandoned(self)
 end

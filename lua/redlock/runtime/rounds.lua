@@ -17,7 +17,7 @@ local failure = answers.failure
 
 local FOREVER_MS = 2 ^ 40
 local BEGIN, WAIT, NOTIFY = 0, 1, 2           -- RL_BEGIN ...
-local DROP, ABANDON, ORPHAN, DISOWN = 0, 1, 2, 3         -- RL_DROP ...
+local HOW = { drop = 0, abandon = 1, orphan = 2, disown = 3 }       -- RL_DROP ...
 
 --- Seconds; longer times count as this.
 _M.FOREVER = FOREVER_MS / 1000
@@ -27,7 +27,7 @@ local keys_buf, args_buf, lease_place, changes_out
 
 -- Apart from load(), as LuaJIT does not compile functions that make closures.
 local function free_orphan(lease)
-    C.rl_lease_free(lease, ORPHAN)
+    C.rl_lease_free(lease, HOW.orphan)
 end
 
 --- Loads the core and prepares its buffers, at first use in a process.
@@ -75,7 +75,7 @@ end
 local function abandon(round, handle, op)
     C.rl_round_free(round)
     if handle ~= nil then
-        C.rl_lease_free(handle, ABANDON)
+        C.rl_lease_free(handle, HOW.abandon)
     end
     if op then
         op:abandon()
@@ -150,7 +150,7 @@ function _M.decided(call, round, won)
     end
     lease_out[0] = nil
     if handle ~= nil then
-        C.rl_lease_free(handle, ABANDON)
+        C.rl_lease_free(handle, HOW.abandon)
     end
     return nil, round
 end
@@ -229,7 +229,7 @@ function _M.interrupted(call)
     if raw ~= nil and handle then        -- a hold may have it: its finalizer frees it
         C.rl_round_free(C.rl_release(ffi_gc(handle, orphan), BEGIN))
     elseif raw ~= nil then
-        C.rl_lease_free(raw, ABANDON)
+        C.rl_lease_free(raw, HOW.abandon)
     end
 end
 
@@ -293,23 +293,11 @@ function _M.token(handle)
     return token > 0 and token or nil
 end
 
---- Forgets a lease that another process will take over.
--- @return its value
-function _M.disown(handle)
-    local value = ffi_values.of(handle)
-    C.rl_lease_free(ffi_gc(handle, nil), DISOWN)
-    return value
-end
-
---- Frees a lease's handle without a release: the lease is no longer renewed, and expires.
-function _M.drop(handle)
-    C.rl_lease_free(ffi_gc(handle, nil), DROP)
-end
-
---- Frees the handle of a lease whose owner no longer exists, and releases the lease without
--- waiting, as its finalizer does.
-function _M.orphan(handle)
-    C.rl_lease_free(ffi_gc(handle, nil), ORPHAN)
+--- Frees a lease's handle, and waits for nothing. how: "drop": the lease is no longer renewed, and
+-- expires; "abandon": releases a lease that has no owner, or whose release was sent already;
+-- "orphan": releases one whose owner no longer exists; "disown": another process takes it over.
+function _M.give(handle, how)
+    C.rl_lease_free(ffi_gc(handle, nil), HOW[how])
 end
 
 --- Extends a lease to `lease` seconds from now.
@@ -347,20 +335,14 @@ function _M.release_done(client, subject, handle, round, granted)
         return true, told
     end
     local taker = ffi_values.taker(handle) or false
-    C.rl_lease_free(handle, DROP)
+    C.rl_lease_free(handle, HOW.drop)
     return nil, failure(client, subject, round), taker
 end
 
 --- Frees the round and the handle of a release that no caller waits for.
 function _M.leave(handle, round)
     _M.free(round)
-    _M.drop(handle)
-end
-
---- Releases a lease that has no owner, or whose release was sent already, and does not wait for
--- the answers.
-function _M.abandon(handle)
-    C.rl_lease_free(ffi_gc(handle, nil), ABANDON)
+    _M.give(handle, "drop")
 end
 
 --- Whether a call must not wait any longer: the client is closed, or the process ends.
