@@ -105,8 +105,8 @@ function _M.wake_first(queue)
     end
 end
 
---- A list of what waits in a client, in its queues or beside them: each has wait, and with it lock, for
--- hooks.abandoned().
+--- A list of what waits in a client, in its queues or beside them, for hooks.abandoned(): each has
+-- wait, and with it lock.
 function _M.waiters(client)
     local list = {}
     for place in pairs(client.standing) do
