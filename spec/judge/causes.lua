@@ -9,6 +9,7 @@
 --   awaits     `check --wait` waits until that has been done; else it ends at once
 --   passes     it passes by itself, so that run and lead wait for it, too
 --   guarded    there are no such cells of a server alone; alone: only of that
+--   deaf       the client asks it nothing, though it would answer
 --   every      it is of all servers, or of the client: there are no cells of some servers
 local support = require "spec.support"
 
@@ -113,11 +114,12 @@ local _M = {
         s:call("CONFIG", "SET", "stop-writes-on-bgsave-error", "no")
     end } },
     too_few_replicas = { make = call("CONFIG", "SET", "min-replicas-to-write", "1"),
-        says = "noreplicas", remedy = { "lower min%-replicas%-to%-write",
+        says = "noreplicas", briefly = "too few replicas",
+        remedy = { "lower min%-replicas%-to%-write",
             call("CONFIG", "SET", "min-replicas-to-write", "0") } },
     replica = { make = function(s, stage)
         s:call("REPLICAOF", "127.0.0.1", stage:another().port)
-    end, says = "a replica", remedy = { "name its master", function(s)
+    end, says = "only masters can vote", remedy = { "name its master", function(s)
         s:call("REPLICAOF", "NO", "ONE")
     end } },
     cluster_mode = { bare = true, args = { "--cluster-enabled", "yes" }, make = function() end,
@@ -150,7 +152,8 @@ local _M = {
     wrong_type = { make = function(s) s:call("DEL", MARKER) s:call("RPUSH", MARKER, "x") end,
         says = FORGOT, awaits = true, passes = true, also = MARKERS,
         remedy = { "votes in", waits } },
-    guard_off = { alone = true, make = admit, says = "other clients use it with the restart guard",
+    guard_off = { alone = true, deaf = true, make = admit,
+        says = "other clients use it with the restart guard",
         remedy = { "turn the guard on in all clients", function(_, stage)
             stage.settings.restart_guard = "true"
         end } },

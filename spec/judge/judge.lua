@@ -73,6 +73,7 @@ local function look(self, cause)
             of[field] = of[field] + (its[field] and 1 or 0)
         end
     end
+    of.answers = cause.deaf and of.answers - self.k or of.answers
     if cause.refuses and self.n > 1 then         -- one of another list keeps all from voting
         of.plain, of.fenced, of.looks = 0, 0, of.looks
     end

@@ -3,6 +3,7 @@
 
 local ffi = require "ffi"
 local load = require("redlock.runtime.ffi").load
+local node_codes = require "redlock.runtime.node_codes"
 
 local find, format, gsub, match, sub = string.find, string.format, string.gsub, string.match,
     string.sub
@@ -65,7 +66,8 @@ local SENTENCES = {
         .. "connected and has the same max_lease",
     marker_refused = function(_, info)
         local code = ffi_string(load().rl_code_name(info.marker_code))
-        return format("its marker cannot be read or set (%s)%s", code, REFUSED[code] or "")
+        return format("its marker cannot be read or set (%s)%s", code, REFUSED[code]
+            or ": " .. node_codes[code].meaning)
     end,
     no_eval = "EVAL is renamed in redis.conf or forbidden, so it cannot vote; allow this user EVAL",
     no_time = "TIME is renamed in redis.conf or forbidden, so it cannot vote; allow this user TIME",
