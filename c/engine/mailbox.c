@@ -182,7 +182,7 @@ static void visit(struct rl_mailbox *m, int turn)
         engine_flush_late(c);
         c->late &= !turn;
         if (turn && c->turning)
-            keeper_make_way(c);          /* who turns it rings */
+            keeper_make_way(c);          /* the thread that turns it rings */
         else if (turn && c->net.epfd >= 0)
             engine_turn(c, 0);
         engine_unlock(c);

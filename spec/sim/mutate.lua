@@ -1,7 +1,8 @@
 --- Tries the mutants (make mutants), most in schedules, and some by a test. Environment:
 -- ONLY: a part of a name; J: on so many cores; RECORD=1: writes down new seeds; WORLDS=1: tries
 -- them in the small worlds alone (spec/exhaust, whose LIMITS and PART may be given), and prints
--- which of them are caught there.
+-- which of them are caught there; STALE=1: tries none, and names those whose text is not in their
+-- files.
 --
 -- A mutant is compiled beside the library, in build/mutants, and tried with the seed that
 -- caught it before (caught.txt). Where that seed no longer catches it, because the schedules
@@ -290,8 +291,23 @@ local function share(j)
     return failed == 0
 end
 
+local function count_stale()
+    local n = 0
+    for _, mutant in ipairs(mutants) do
+        local ok, why = pcall(patched, mutant)
+        if not ok then
+            print(why)
+            n = n + 1
+        end
+    end
+    print(("%d of %d mutants are stale"):format(n, #mutants))
+    return n
+end
+
 io.stdout:setvbuf "line"
-if os.getenv "SIM_PART" then
+if os.getenv "STALE" then
+    os.exit(count_stale() == 0 and 0 or 1)
+elseif os.getenv "SIM_PART" then
     count_all()
 else
     os.exit(share(tonumber(os.getenv "J" or jobs.cores())) and 0 or 1)

@@ -8,7 +8,7 @@
 
 enum {
     LATE_MS = 5000,               /* the last count, and the question about floors, take less */
-    SOON_MS = 250                 /* how long that is said to take still */
+    SOON_MS = 250                 /* what a client is told that it still takes */
 };
 
 /* Whether the node's quarantine cannot begin: we may not write the marker, for which EVAL

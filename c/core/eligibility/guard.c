@@ -79,7 +79,11 @@ static void learn(struct core *core)
 }
 
 /* Sets the node's state by the text seen last. A quarantine that has not begun does so
- * once go_on() has replaced the marker. */
+ * once go_on() has replaced the marker.
+ *
+ * The order is policy: the first branch that applies decides. First what cannot be read, then
+ * whose marker it is (database, cluster, max_lease), as that of others says nothing of our
+ * locks; only then what the server has forgotten, and last how far its quarantine is. */
 static void judge(struct core *core, int i)
 {
     struct guard *g = &core->guards[i];

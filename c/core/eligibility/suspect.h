@@ -3,8 +3,8 @@
  *
  * A step forward that is certainly the server's, and was seen when it happened, is written
  * into the marker (guard.h): then no client counts the server's votes, also those that
- * start later. A step back frees nothing early; it, and what may be our own clock's, keeps
- * only this client from counting them. */
+ * start later. Other steps are not written: a step back, which frees nothing early, and one
+ * that may be of our own clock. Then only this client does not count the server's votes. */
 #ifndef SUSPECT_H
 #define SUSPECT_H
 

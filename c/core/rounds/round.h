@@ -1,7 +1,7 @@
 /* round.h - one command to all nodes, votes counted until the outcome is certain.
  *
- * The kind of a round (struct round_kind) says what it is for; round.c and answer.c know
- * no kind.
+ * The kind of a round (struct round_kind) says what it is for; round.c knows no kind,
+ * and answer.c only what leases need: their refusals, and servers without a base.
  */
 #ifndef ROUND_H
 #define ROUND_H

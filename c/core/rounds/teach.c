@@ -79,7 +79,8 @@ static uint32_t over(const struct core *core)
 
 /* All have answered: which nodes may be given a base, and which are admitted in any case. Not
  * those whose quarantine was not over when the question began: attempts that they had a vote
- * in may have counted on others since. Nor what was to be admitted, but has forgotten. */
+ * in may have counted on others since. Nor a node
+ * that was to be admitted but has forgotten its locks since. */
 static void find_pupils(struct rl_round *round)
 {
     const struct core *core = round->core;

@@ -1,9 +1,18 @@
 --- Host for OpenResty and nginx with the Lua module: a request that waits yields.
 --
--- nginx polls the mailbox's descriptor, as it does its channel to the master, and so turns the
--- cores. One timer in each worker, the reader, waits for the mailbox's bell and posts a semaphore
--- for each waiter. It runs only while somebody waits: a timer that waits for ever would keep an old
--- worker alive after a reload. Without it one of the waiters polls for all.
+-- Who wakes whom, and when:
+--
+--   nginx      polls the mailbox's descriptor, as it does its channel to the master. When a server
+--              has answered, C turns the cores there, and rings the bell if a round is done.
+--   the bell   wakes the reader, a timer of which each worker has one. It also rings at the times
+--              that ring_later() was given, and when a request that held something has ended.
+--   the reader posts the semaphore of each waiter whose round is done, then its own fence. A waiter
+--              that has not run when the fence comes was killed, and what it had is freed.
+--   the alarm  every CALM_MS while something is held has the reader look for dead owners.
+--   listen()   starts the reader for the first waiter. It ends when nobody waits and nothing is
+--              held: a timer that waits for ever would keep an old worker alive after a reload.
+--   poll()     replaces the reader when nginx has no timer for it: one waiter polls for all.
+--   watch()    looks for the worker's exit while anybody waits, and then ends waits in timers.
 
 local ffi = require "ffi"
 local finalizers = require "redlock.runtime.finalizers"

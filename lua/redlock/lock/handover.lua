@@ -1,5 +1,5 @@
---- Hand-over: a released hold passes as it is to another owner of this process that waits in the
--- queue; an exported one to an importer, with a new value on the servers.
+--- Hand-over. Within a process, a released hold passes as it is to another owner that waits in the
+-- queue. Between processes, an importer replaces the value of an exported hold on the servers.
 
 local attempt = require "redlock.lock.attempt"
 local errors = require "redlock.runtime.errors"

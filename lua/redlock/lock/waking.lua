@@ -31,8 +31,8 @@ local SPLIT_DELAY, SPLIT_DOUBLINGS, SPLIT_TRIES = 0.001, 5, 10
 local ALONE = 0.05
 
 -- Everybody with the right to publish can send messages. A call that VAIN messages in a row led to
--- the same holders ignores messages for a millisecond after an attempt, doubled each time up to a
--- second. One such message is normal: the subscription's confirmation.
+-- the same holders is deaf: it ignores messages for a millisecond after an attempt, doubled each
+-- time up to a second. One such message is normal: the subscription's confirmation.
 local VAIN, DEAF, DEAF_MAX = 2, 0.001, 1
 
 local function restart_splits(call)
@@ -53,7 +53,7 @@ local function subscribe(call)
         seen = subscription and max(subscriptions.wakes(subscription) - 1, 0) or 0,
         opened = nil,            -- how many of these a majority of the servers announced
         woken = false,           -- whether a message ended the last sleep
-        vain = 0,                -- wakes in a row that led to the same holders
+        vain = 0,                -- messages in a row after which the same holders had the lock
         holders = {},            -- by server: who had the lock
     }
     restart_splits(call)
