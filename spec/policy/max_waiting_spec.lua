@@ -97,6 +97,29 @@ describe("max_waiting among futures", function()
         assert.is_true(own("a", 1):lockAsync():get(10))
     end)
 
+    it("counts readers that wait, in no queue of this process, and none that left", function()
+        local function reader(owner)
+            return client:getReadWriteLock("rw", { owner = owner }):readLock()
+        end
+        local writer, futures = other:getReadWriteLock("rw"):writeLock(), {}
+        assert.is_true(writer:tryLock(0, 30))
+        for i = 1, 3 do
+            futures[i] = reader(i):lockAsync()
+        end
+        support.eventually(function()
+            return not futures[1]:isDone() and client:stats().waiting == 3
+        end)
+        support.fails("overload", reader(4):tryLockAsync(60):get(50))
+        assert.is_true(futures[1]:cancel())
+        support.fails("held", reader(4):tryLockAsync(0.3):get(50))
+        assert.equal(2, client:stats().waiting)
+        assert.is_true(writer:unlock())
+        for i = 2, 3 do
+            assert.is_true(futures[i]:get(10))
+        end
+        assert.equal(0, client:stats().waiting)
+    end)
+
     it("is of one client, and ends with it", function()
         local c = support.warm_client(cluster, { max_waiting = 1 })
         assert.is_true(other:getLock("a"):tryLock(0, 30))
