@@ -41,6 +41,13 @@ local function call(...)
     end
 end
 
+-- Where the client looks for it.
+local function at(pattern, text)
+    return function(server)
+        server.uri = server.uri:gsub(pattern, text)
+    end
+end
+
 local function reset(server)
     server:user("app", "reset", "on", ">pw", "~*", "&*", "+@all")
 end
@@ -113,6 +120,21 @@ local _M = {
         s:call("CONFIG", "SET", "dir", s.dir)
         s:call("CONFIG", "SET", "stop-writes-on-bgsave-error", "no")
     end } },
+    no_name = { make = at("127.0.0.1", "no-such-host.invalid"), awaits = true,
+        says = { "not known", "not resolved", "name resolution" },
+        remedy = { "no%-such%-host", at("no%-such%-host.invalid", "127.0.0.1") } },
+    max_clients = { make = call("CONFIG", "SET", "maxclients", "1"),
+        says = "max number of clients", awaits = true, remedy = { "max number of clients",
+            call("CONFIG", "SET", "maxclients", "1000") } },
+    busy = { make = function(s)
+        s:call("CONFIG", "SET", "lua-time-limit", "50")
+        support.spawn { "redis-cli", "-p", s.port, "EVAL", "while true do end", "0",
+            stdout = "null", stderr = "null" }
+        support.eventually(function()
+            local _, err = s:call "PING"
+            return err and err:find "BUSY"
+        end)
+    end, says = "busy", awaits = true, remedy = { "busy", call("SCRIPT", "KILL") } },
     too_few_replicas = { make = call("CONFIG", "SET", "min-replicas-to-write", "1"),
         says = "noreplicas", briefly = "too few replicas",
         remedy = { "lower min%-replicas%-to%-write",

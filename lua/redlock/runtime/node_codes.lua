@@ -10,8 +10,9 @@ _M.list = {
     { "ok", "it answered: see `vote`" },
     { "pending", "not asked, or its answer came after the decision", silent = true },
     { "timeout", "no answer, or no connection, in time", silent = true,
-        remedy = "Check that the server is up and no firewall drops packets; --timeout and "
-            .. "--connect-timeout allow more time" },
+        remedy = { { "name is not resolved", "The host name does not resolve: correct it, or the "
+            .. "resolver" }, { ".", "Check that the server is up and no firewall drops packets; "
+            .. "--timeout and --connect-timeout allow more time" } } },
     { "refused", "the connection failed or broke", silent = true,
         remedy = { { "^connect: ", "Check that the server runs there and accepts connections: "
             .. "redis-cli -h HOST -p PORT ping" } } },
