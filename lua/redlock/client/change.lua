@@ -243,11 +243,16 @@ function _M.run(old, new, gone)
         return nil, has_ended
     end
     change.early = not has_ended         -- whoever has a vote by the new list
+    local forgot = false      -- tokens that the new list gave out since the old one ended
+    for _, row in ipairs(has_ended and rows or {}) do
+        local seen = row.marker
+        forgot = forgot or seen and (seen.text == "" or seen.cluster == word and not seen.taught)
+    end
     local ok, base = close(change)
     if not ok then
         return nil, base
     end
-    ok, err = begin(change, base)
+    ok, err = begin(change, not forgot and base or nil)
     return ok and plan, err
 end
 
