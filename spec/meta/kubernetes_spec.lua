@@ -327,6 +327,31 @@ describe("the pods for Kubernetes", function()
         end
     end)
 
+    it("become five by the command of the page", function()
+        command "#!/bin/sh\nshift 4\nexec \"$@\"\n"
+        sys.write_file(home .. "/admin.password", "admin's\n")
+        local programs = locking.start(2, environment())
+        support.eventually(all_ready, 30)
+        for i = 4, 5 do
+            dirs[i], ports[i], clocks[i] = support.tmpdir(), support.free_port(), support.clock()
+            start(i)
+            support.eventually(function() return support.connect(ports[i]) end, 20)
+        end
+        sys.write_file(home .. "/ports", table.concat(ports, "\n") .. "\n")
+        local change = pages.snippets(PAGE, "sh")[5]:gsub("/tmp/", home .. "/tmp-")
+            :gsub("redis://redlock%-%$i%.redlock", "redis://127.0.0.1:$(sed -n $((i+1))p " .. home
+                .. "/ports)")
+        local status, said = cli.ends(support.spawn { "sh", "-ec", change, cwd = home,
+            stdout = "pipe", stderr = "stdout", env = environment() }, 60)
+        assert.equal(0, status, said)
+        assert.matches("5 of 5 servers vote", said, 1, true)
+        for i = 1, 5 do
+            assert.is_true(ready(i))
+        end
+        local seen = programs:stop()
+        assert.same({ 0, 0 }, { seen.twice, seen.back }, seen.errors)
+    end)
+
     -- The loop of the page, with the controller of a StatefulSet behind `kubectl`: a server that is
     -- deleted comes back empty. kind: "probed", or "blind": ready is who answers.
     local function rollout(blind)
