@@ -3,7 +3,7 @@ local changes = require "spec.sim.changes"
 local redlock = require "redlock"
 
 -- Which caught wrong variants (spec/sim/mutants.lua), or a fault, that others let pass.
-local SEEDS = { 226, 228, 279, 21173 }
+local SEEDS = { 226, 228, 279, 7966, 21173 }
 
 describe("changes of servers in worlds", function()
     local function run(seed)

@@ -277,19 +277,31 @@ end
 
 -- ---- the end ---------------------------------------------------------------------
 
+-- Does what an error says of a server with the marker of a list that never had its vote. True: did.
+function Run:obey(text)
+    for i, uri in ipairs(self.world.nodes) do
+        if text:find(uri .. " belongs", 1, true) and text:find "run FLUSHALL on this server" then
+            self:log("FLUSHALL on server %d", i)
+            self.world:call(i, "FLUSHALL")
+            return true
+        end
+    end
+end
+
 -- Finishes one of the changes.
 -- @return the number of the list that the cluster has then, or nil and an error
 function Run:finish()
     local err
     for _ = 1, 2 do
         for _, to in ipairs(self.targets) do
-            local task = self:operate(to)
-            local ok, why = task:join(60)
-            self:end_operators()
+            local ok
+            repeat
+                ok, err = self:operate(to):join(60)
+                self:end_operators()
+            until ok or not self:obey(tostring(err))
             if ok then
                 return to
             end
-            err = why
         end
         self.world:advance(GUARD)
     end

@@ -34,7 +34,9 @@ local function refuse_foreign(row)
     local to = match(word, "^change%.(.*)")
     return refusal("%s %s %s%s", row.node, to and "is closed by a change to" or "belongs to",
         reasons.cluster(to or word, row.marker.servers),
-        to and ": finish that first; if it is, run FLUSHALL on this server" or "")
+        to and ": finish that first; if it is, run FLUSHALL on this server"
+            or row.marker.state == "n" and ", which never had its vote: stop the programs with "
+            .. "that list, and run FLUSHALL on this server" or "")
 end
 
 -- Asks the servers of a client for their state, and reads their markers.
