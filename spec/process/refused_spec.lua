@@ -91,7 +91,7 @@ describe("what the system refuses", function()
             ffi.C.free(block)
         end
         limit(SPACE)
-        print(lock, ask, try("big", 1, l.tryLock, l))
+        print(lock, ask, try("big", 1, l.tryLock, l, 20))
     ]]
     local loops = { plain = [[ HOST = require "redlock.host.plain"
         local function main(fn) fn() end ]] }

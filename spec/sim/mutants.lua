@@ -492,7 +492,7 @@ return {
 
     { name = "a change stops at a server that forgot", file = "lua/redlock/client/change.lua",
         from = "elseif row.marker.text == \"\" or word", to = "elseif word",
-        spec = "spec/servers/change_spec.lua although servers forgot" },
+        spec = "spec/policy/changes_spec.lua give no name to two" },
 
     { name = "a batch shows no marker", file = "c/node/batch.c",
         from = "    reply->num[b->shown] = 1;\n",
