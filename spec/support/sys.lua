@@ -210,19 +210,23 @@ function _M.release_ports(n)
     end
 end
 
+-- None twice: clients that a test did not close come back to a port for half a minute.
 -- Below the range for outgoing connections: these could otherwise take the
 -- port while its server is down, or even connect to themselves on it.
+local ports_tried
+
 function _M.free_port()
     local range = io.open "/proc/sys/net/ipv4/ip_local_port_range"
     local top = math.max(range:read "*n", 20000)
     range:close()
     local random = io.open "/dev/urandom"
+    local high, low = random:read(2):byte(1, 2)
+    random:close()
     local port
     repeat
-        local high, low = random:read(2):byte(1, 2)
-        port = 10000 + (high * 256 + low) % (top - 10000)
+        ports_tried = (ports_tried or high * 256 + low) + 1
+        port = 10000 + ports_tried % (top - 10000)
     until _M.take_port(port)
-    random:close()
     return port
 end
 

@@ -23,7 +23,7 @@ local PROGRAM = {
         note(mine:unlock())
         note(its:tryLock(5))
         note(mine:unlock())
-        note((its:extend(1)))
+        note((its:extend(20)))
         wait(0.1)
         note(its:isValid())
         note(mine:forceUnlock())
