@@ -418,7 +418,7 @@ void conn_write(struct net *net, int i, int64_t now_ms)
         conn_flush(net, i, core_out(net->core, i), now_ms);
 }
 
-int conn_is_over(const struct net *net, int i)
+int conn_is_given_up(const struct net *net, int i)
 {
     return net->conns[i].fd < 0 || net->core->want_close >> i & 1;
 }
@@ -428,9 +428,9 @@ static void conn_decrypt(struct net *net, int i, int64_t now_ms)
 {
     struct conn *c = &net->conns[i];
     int k = TLS_MORE;
-    while (!conn_is_over(net, i) && (k = tls_read(c->tls, net->input, NET_READ)) > 0)
+    while (!conn_is_given_up(net, i) && (k = tls_read(c->tls, net->input, NET_READ)) > 0)
         core_feed(net->core, i, net->input, (size_t)k, rl_now_ms());
-    if (conn_is_over(net, i))
+    if (conn_is_given_up(net, i))
         return;
     if (k == TLS_CLOSED)
         lost_peer(net, i, "closed by the server", now_ms);

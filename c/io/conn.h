@@ -75,6 +75,6 @@ void conn_write(struct net *net, int i, int64_t now_ms);
 void conn_read(struct net *net, int i, int64_t now_ms);
 
 /* True if it is closed, or the core has given it up and takes no more bytes. */
-int conn_is_over(const struct net *net, int i);
+int conn_is_given_up(const struct net *net, int i);
 
 #endif

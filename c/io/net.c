@@ -166,7 +166,7 @@ int64_t net_hear(struct net *net, const void *events, int count)
             continue;
         }
         struct conn *c = &net->conns[i];
-        if (conn_is_over(net, i))
+        if (conn_is_given_up(net, i))
             continue;        /* by an earlier event */
         if (!c->up && !c->tls) {
             conn_finish(net, i, now_ms);
@@ -174,7 +174,7 @@ int64_t net_hear(struct net *net, const void *events, int count)
         }
         if (ev[k].events & (EPOLLIN | EPOLLERR | EPOLLHUP))
             conn_read(net, i, now_ms);
-        if (conn_is_over(net, i) || !(ev[k].events & EPOLLOUT))
+        if (conn_is_given_up(net, i) || !(ev[k].events & EPOLLOUT))
             continue;
         if (c->up)
             conn_write(net, i, now_ms);

@@ -308,7 +308,7 @@ static rl_round *under_way(struct sim *s, int64_t seen_ms)
     return round;
 }
 
-static void is_over(struct sim *s, rl_round *round)
+static void answers_arrive(struct sim *s, rl_round *round)
 {
     sim_hold_answers(s, 0);
     CHECK_INT(sim_result(s, round), RL_GRANTED);
@@ -340,7 +340,7 @@ static void what_was_told_before_the_end_is_too_early(void)
         probe(s);
         rl_round *round = under_way(s, -1);
         changes(s, k == 1 ? MARKER_ADMITTED : MARKER_LOST, k == 2 ? "feed" : "");
-        is_over(s, round);
+        answers_arrive(s, round);
         CHECK_INT(s->server[0].marks, 0);
         sim_advance(s, 1100);
         look(s);                             /* asked again */
@@ -365,7 +365,7 @@ static void init_looks_again_at_what_it_admits(void)
         if (k)
             changes(s, k == 1 ? MARKER_NEW : k == 2 ? MARKER_LOST : MARKER_STEPPED,
                     k == 1 ? "feed" : "");
-        is_over(s, round);
+        answers_arrive(s, round);
         CHECK_INT(marker_of(s, 0).state == MARKER_ADMITTED, !k);
         marker_is(s, 1, MARKER_ADMITTED);
         sim_advance(s, 2000);

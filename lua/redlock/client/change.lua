@@ -118,13 +118,13 @@ end
 local function to_close(change, rows)
     local places, ended = {}, 0
     for _, place in ipairs(ordered(change.old)) do
-        local is_over, why = is_closed(change, rows[place])
-        if is_over == nil then
+        local closed, why = is_closed(change, rows[place])
+        if closed == nil then
             return nil, why
-        elseif not is_over then
+        elseif not closed then
             places[#places + 1] = place
         end
-        ended = ended + (is_over and not why and 1 or 0)
+        ended = ended + (closed and not why and 1 or 0)
     end
     return places, ended > change.old.size - quorum(change.old.size)
 end

@@ -307,7 +307,7 @@ end
 
 -- Whether a worker that is told to quit need not wait for the reader any more. The worker's end
 -- releases holds that belong to no running request.
-local function is_over(box)
+local function reader_may_stop(box)
     if not ngx.worker.exiting() then
         return false
     end
@@ -338,8 +338,8 @@ local function read(box)
             local ms = look_for_dead(box) or now - used < IDLE_MS and CALM_MS
             alarm = ms and ring_later(box, ms)
         end
-    until box.count == 0 and not next(deferred) and (waiting == 0 and not alarm or is_over(box))
-        or not await_bell()
+    until box.count == 0 and not next(deferred)
+        and (waiting == 0 and not alarm or reader_may_stop(box)) or not await_bell()
     end_fence(fence)
 end
 

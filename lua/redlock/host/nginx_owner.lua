@@ -42,24 +42,24 @@ end
 
 local at_end                 -- set by on_end()
 
-local function is_over(owner)
+local function end_owner(owner)
     owner.connection = nil       -- find_or_make() must not find it by its address
-    owner.over = true
+    owner.ended = true
     at_end(owner)
 end
 
 getmetatable(SENTINEL).__gc = function(sentinel)
     local owner = getfenv(sentinel)
     if getmetatable(owner) == Owner then
-        is_over(owner)
+        end_owner(owner)
     end
 end
 
 -- Ends an owner whose request has ended, and the scopes of its coroutines.
-local function is_over_with_scopes(owner)
-    is_over(owner)
+local function end_owner_and_scopes(owner)
+    end_owner(owner)
     for scope in pairs(owner.scopes or {}) do
-        is_over(scope)
+        end_owner(scope)
     end
 end
 
@@ -70,13 +70,13 @@ end
 
 --- Looks for requests that have ended.
 function _M.look()
-    nginx_end.each(is_over_with_scopes)
+    nginx_end.each(end_owner_and_scopes)
 end
 
 -- A handshake's owner outlives it: the requests of its connection inherit it.
 local function await_end(owner)
     if owner.connection or get_phase() == "timer" then
-        owner.count = nginx_end.await(get_request(), owner, is_over_with_scopes)
+        owner.count = nginx_end.await(get_request(), owner, end_owner_and_scopes)
     end
     owner.is_awaited = true
 end
@@ -251,7 +251,7 @@ end
 --- Whether the request that has a hold, or took it for another owner, may still run.
 function _M.is_of_running(hold, owner)
     local of = getmetatable(owner) == Owner and owner or hold.by and hold.by[1]
-    return of ~= nil and of ~= NO_REQUEST and not of.over
+    return of ~= nil and of ~= NO_REQUEST and not of.ended
 end
 
 function _M.left(hold)

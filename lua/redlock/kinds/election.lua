@@ -61,13 +61,13 @@ function methods:campaign(wait)
     if view:isValid() then
         return view:token()
     end
-    if rounds.is_over(self.client) then      -- an old worker of nginx is not elected
+    if rounds.is_ending(self.client) then      -- an old worker of nginx is not elected
         return lock.failure(view, "closed")
     end
     local ok, term = view[wait == nil and "lock" or "tryLock"](view, wait)
     if not ok then
         return nil, term
-    elseif rounds.is_over(self.client) then
+    elseif rounds.is_ending(self.client) then
         view:unlock()
         return lock.failure(view, "closed")
     end
@@ -141,7 +141,7 @@ local function follow(subscription, self, fn)
             last, id, highest = term, found and found.id, term or highest
             fn(found or nil)
         end
-        if rounds.is_over(client) then
+        if rounds.is_ending(client) then
             return
         end
         seen = subscriptions.sleep(client, subscription, seen,

@@ -221,7 +221,7 @@ local function wait_until(subscription, self, ends)
                 return lock.failure(self, "timeout")
             end
             return left and true, err
-        elseif rounds.is_over(client) then
+        elseif rounds.is_ending(client) then
             return lock.failure(self, "closed")
         end
         if left then

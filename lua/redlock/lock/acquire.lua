@@ -79,10 +79,10 @@ end
 
 local function sleep_until_worth_it(call)
     local lock, client = call.lock, call.lock.client
-    if not rounds.is_over(client) then
+    if not rounds.is_ending(client) then
         waking.sleep(call)
     end
-    if rounds.is_over(client) then
+    if rounds.is_ending(client) then
         return errors.new("closed", lock)
     elseif not (call.votes.tries or call.place or call.free) and deadlock.is_certain(call) then
         return errors.new("deadlock", lock)

@@ -80,7 +80,7 @@ local function await(future, seconds)
     if future.sleepers then
         local finish = client.now() + (seconds or huge)
         repeat
-            if not client.closed and rounds.is_over(client) then
+            if not client.closed and rounds.is_ending(client) then
                 return nil, errors.new("closed", "a future")
             end
             sleep(future, max(finish - client.now(), 0))

@@ -157,7 +157,7 @@ function Holds:keep(hold, lease, max_hold)
 end
 
 -- The hold was released, or is known to be lost.
-local function is_over(self, hold)
+local function end_hold(self, hold)
     if self.sets[hold.id] == hold then
         self.sets[hold.id] = nil
     end
@@ -212,7 +212,7 @@ local function take_out(self, hold)
     if self.here[id] == hold then
         self.here[id] = false
     end
-    is_over(self, hold)
+    end_hold(self, hold)
     leave(hold)
     local left = self.client.host.left
     if left then
@@ -388,7 +388,7 @@ function Holds:lose(hold, reason, taker)
         end
         hold.holder = taker and card.behind(taker, 20)
     end
-    is_over(self, hold)
+    end_hold(self, hold)
     tidy(self)
     if not hold.kept and leave(hold) then
         stand_in(self.run_out, hold, hold.lost_at)

@@ -153,10 +153,10 @@ function _M.wait(call)
     call.tried = false
     local client, step = call.lock.client, next_step(call)
     while type(step) == "number" do
-        if not rounds.is_over(client) then
+        if not rounds.is_ending(client) then
             local_queue.sleep(call.place, nil, step)
         end
-        step = rounds.is_over(client) and errors.new("closed", call.lock) or next_step(call)
+        step = rounds.is_ending(client) and errors.new("closed", call.lock) or next_step(call)
     end
     return step
 end

@@ -151,7 +151,7 @@ function _M.sleep_on(client, id, began, deadline, sleep)
     repeat
         local other, now = client.refused:get(id), client.now()
         -- Not in the same millisecond: that may be the call's own attempt.
-        local pause = other and other.at > began and not rounds.is_over(client) and min(
+        local pause = other and other.at > began and not rounds.is_ending(client) and min(
             deadline - now, client.options.fallback * (0.5 + random(client)),
             other.free_at - now + 0.001 + random(client) * 0.002) or 0
         if pause <= 0 then

@@ -19,7 +19,7 @@ local cast, gc, new = ffi.cast, ffi.gc, ffi.new
 local _M = {}
 
 local clients = setmetatable({}, { __mode = "k" })     -- client -> its close function
-local over = false
+local closing = false
 
 -- ffi.gc() sets a bit in a byte at this offset from a cdata, except in a state that closes.
 -- (Two layouts: with pointers of 64 and of 32 bits.)
@@ -48,7 +48,7 @@ end
 
 -- No loop by pairs(): see Box:note_end.
 local function end_all()
-    over = true
+    closing = true
     local client, close = next(clients)
     while client do
         clients[client] = nil
@@ -58,25 +58,25 @@ local function end_all()
 end
 
 -- Whether the state closes; if so, ends all clients first.
-local function is_over()
-    if not over and mark and not sets_mark(mark) then
+local function state_closes()
+    if not closing and mark and not sets_mark(mark) then
         end_all()
     end
-    return over
+    return closing
 end
 
 --- Whether the caller is a finalizer in a state that closes, which runs outside of all
 -- coroutines. For hosts: their event loop no longer exists then.
 function _M.are_last()
     local co, is_main = running()
-    return (not co or is_main) and is_over()
+    return (not co or is_main) and state_closes()
 end
 
 --- A finalizer for handles that a core has given. In a state that closes it does nothing: clients
 -- have given back what they hold, and their cores are closed.
 function _M.of(fn)
     return function(handle)
-        if not is_over() then
+        if not state_closes() then
             fn(handle)
         end
     end
@@ -85,7 +85,7 @@ end
 --- A finalizer for cores: calls fn(core) unless the core was given back.
 function _M.of_core(fn)
     return function(core)
-        if not is_over() or load().rl_known(core) ~= 0 then
+        if not state_closes() or load().rl_known(core) ~= 0 then
             fn(core)
         end
     end
@@ -94,7 +94,7 @@ end
 --- A finalizer for an object that lives as long as the state.
 function _M.last(fn)
     return function(object)
-        is_over()
+        state_closes()
         fn(object)
     end
 end
@@ -102,7 +102,7 @@ end
 --- Has close(client, is_first) called when the state closes. is_first: no finalizer of the library
 -- has run, so the core may be called.
 function _M.join(client, close)
-    if is_over() then
+    if state_closes() then
         close(client)
     else
         clients[client] = close

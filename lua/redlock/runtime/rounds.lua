@@ -346,7 +346,7 @@ function _M.leave(handle, round)
 end
 
 --- Whether a call must not wait any longer: the client is closed, or the process ends.
-function _M.is_over(client)
+function _M.is_ending(client)
     local leaving = client.host.leaving
     return client.closed or leaving ~= nil and leaving()
 end

@@ -69,7 +69,7 @@ function _M.connect(client, seconds)
             return true
         elseif left <= 0 then
             return nil, errors.new("no_quorum", "connect", health.complaints(rows))
-        elseif rounds.is_over(client) then
+        elseif rounds.is_ending(client) then
             break
         end
         round = keep_asking(client, round)
