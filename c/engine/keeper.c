@@ -44,7 +44,7 @@ static int64_t due_ms_of(const struct rl_client *c)
 }
 
 /* Closes an unused client from its own thread, which no caller can join. */
-static void leave(struct rl_client *c)
+static void close_unused(struct rl_client *c)
 {
     pthread_detach(c->keeper.thread);
     c->keeper.running = 0;
@@ -115,7 +115,7 @@ static void *keeper_thread(void *arg)
     engine_lock(c);
     while (!c->keeper.stop) {
         if (client_is_unused(c)) {
-            leave(c);
+            close_unused(c);
             return NULL;
         }
         turn_or_sleep(c);

@@ -62,7 +62,7 @@ function methods:attach(client)
 end
 
 --- Reads the counters of a client that is about to close.
-function methods:leave(client)
+function methods:detach(client)
     self.collection:read(client)
 end
 

@@ -88,7 +88,7 @@ describe("a history of starts", function()
 
     it("shows if slots are let go", function()
         local broken = { "kinds/rate_limiter.lua",
-            "closing.leave(permit, permit.owner, hold, self.period)",
+            "closing.settle_unconfirmed(permit, permit.owner, hold, self.period)",
             "self.client.holds:remove(permit.owner, permit.id) "
                 .. "rounds.give(hold.lease, \"orphan\")" }
         torture.run { code = CODE, broken = { broken },

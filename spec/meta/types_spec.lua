@@ -22,10 +22,10 @@ local INTERNAL = {
     ["redlock.Permit"] = { "describe" },
     ["redlock.Semaphore"] = { "describe" },
     ["redlock.Future"] = { "finish", "finish_true" },
-    ["redlock.Metrics"] = { "attach", "leave", "look" },
+    ["redlock.Metrics"] = { "attach", "detach", "look" },
     ["redlock.Host"] = { "accept", "attend", "begin_directly", "box", "cancel", "close",
         "concurrent", "enclose", "wait",
-        "drop", "in_vain", "leaving", "left", "let_go", "look_again", "look_within", "mortal",
+        "drop", "in_vain", "is_ending", "left", "let_go", "look_again", "look_within", "mortal",
         "nap", "open", "owners", "poll_at", "start", "taken", "took" },
 }
 

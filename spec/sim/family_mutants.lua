@@ -209,7 +209,7 @@ return {
         by = { "once in a period" } },
 
     { name = "a start is let go", file = "lua/redlock/kinds/rate_limiter.lua", family = "limiter",
-        from = "closing.leave(permit, permit.owner, hold, self.period)",
+        from = "closing.settle_unconfirmed(permit, permit.owner, hold, self.period)",
         to = "self.client.holds:remove(permit.owner, permit.id) "
             .. "rounds.give(hold.lease, \"orphan\")",
         by = { "starts in a period" } },

@@ -6,7 +6,7 @@ local _M = {}
 -- What is left out: what is nginx's, no method, or of the library's own.
 local OUT = { now = true, serve = true, start = true, publish = true, describe = true,
     finish_true = true, scripts = true, free_owner = true, __await = true, open = true,
-    attach = true, leave = true }
+    attach = true, detach = true }
 
 local function nothing()
 end

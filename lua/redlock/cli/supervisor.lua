@@ -134,7 +134,7 @@ local function reap()
     end
 end
 
-local function leave(code)
+local function quit(code)
     process.send(fd, tostring(code))
     os.exit(code)
 end
@@ -148,7 +148,7 @@ repeat
     local text = process.receive(fd)
     valid = text and tonumber(text:match "^valid (%S+)$")
     if text and not valid then
-        leave(125)
+        quit(125)
     end
 until valid
 
@@ -160,7 +160,7 @@ local why
 pid, why = process.spawn(command, { group = own_group })
 if not pid then
     io.stderr:write("redlock: no process: ", why, "\n")
-    leave(125)
+    quit(125)
 end
 
 while true do
@@ -173,7 +173,7 @@ while true do
     end
     local nobody = reap()
     if status and (nobody or not kill_at) then
-        leave(status)
+        quit(status)
     end
     now = process.now()
     if not kill_at and now >= alone_at() then
@@ -187,6 +187,6 @@ while true do
     end
     if kill_at and now >= kill_at + GIVE_UP then
         io.stderr:write("redlock: some of what the command started cannot be ended\n")
-        leave(status or 128 + process.KILL)
+        quit(status or 128 + process.KILL)
     end
 end

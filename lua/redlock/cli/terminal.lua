@@ -48,7 +48,7 @@ function _M.enter()
     io.stdout:flush()
 end
 
-function _M.leave()
+function _M.restore()
     io.stdout:write(LEAVE)
     io.stdout:flush()
     if before and before:find "^[%x:]+$" then

@@ -275,7 +275,7 @@ function _M.main(given, names)
         return go_on(self)
     end)
     if self.terminal then
-        terminal.leave()
+        terminal.restore()
     end
     self.client:close()
     if not ok and err ~= QUIT then

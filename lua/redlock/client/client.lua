@@ -413,7 +413,7 @@ function methods:close()
     end
     if self.core then
         if self.meter then
-            self.options.metrics:leave(self)
+            self.options.metrics:detach(self)
         end
         self.host.close(self)
     end

@@ -65,9 +65,9 @@ local function entered_by(l)
     return hold and hold.reads and hold, "reads"
 end
 
--- Leaves a lock as often as it was entered since its count was `before`. entered: the hold then.
--- @return true: held until now, or left by the function itself; false: it was lost
-local function leave(l, entered, before)
+-- Unlocks as often as the lock was entered since its count was `before`. entered: the hold then.
+-- @return true: held until now, or unlocked by the function itself; false: it was lost
+local function unlock_to(l, entered, before)
     local held = l:isValid() and not entered.lost
     local hold, count = entered_by(l)
     if not hold or hold[count] <= before then
@@ -94,7 +94,8 @@ local function use(l, opts, fn)
         return nil, token        -- the error
     end
     local hold = entered_by(l)
-    return errors.around(fn, function() return leave(l, hold, before) end, l, token or hold.fence)
+    return errors.around(fn, function() return unlock_to(l, hold, before) end, l,
+        token or hold.fence)
 end
 
 function _M.using(client, name, opts, fn)

@@ -275,16 +275,16 @@ function Box:look_again()
     end
 end
 
---- The process is told to end: calls the onEnding functions, and has calls that wait where
--- host.leaving() (w.leaves) look at that.
-function Box:leave()
+--- The process is told to end: calls the onEnding functions, and wakes the calls that this ends
+-- (w.ends, where host.is_ending()).
+function Box:announce_end()
     for _, w in pairs(self.waiting) do
-        if w.leaves then
+        if w.ends then
             rounds.wake(w.round)
         end
     end
     for client in pairs(self.clients) do
-        client.holds:leave()
+        client.holds:announce_end()
     end
 end
 

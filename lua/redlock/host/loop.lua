@@ -72,7 +72,7 @@ local function add_clients(host, box)
             pcall(cores.await_answers, client)       -- or the core would, and stop the loop
         end
         box.clients[client] = nil
-        cores.leave(client.core, box.mailbox, waits)
+        cores.unshare(client.core, box.mailbox, waits)
     end
 end
 

@@ -438,7 +438,7 @@ local watching = false
 local function watch(early)
     watching = false
     if early then
-        host.box:leave()
+        host.box:announce_end()
     elseif host.box.count > 0 then
         watching = ngx.timer.at(WATCH_S, watch) ~= nil
     end
@@ -487,12 +487,12 @@ host = loop.new {
     wake = wake,
     listen = function(box, w)
         if w then
-            w.leaves = get_phase() == "timer"
-            watching = watching or w.leaves and ngx.timer.at(WATCH_S, watch) ~= nil
+            w.ends = get_phase() == "timer"
+            watching = watching or w.ends and ngx.timer.at(WATCH_S, watch) ~= nil
         end
         listen(box)
     end,
-    leaving = function() return ngx.worker.exiting() and get_phase() == "timer" end,
+    is_ending = function() return ngx.worker.exiting() and get_phase() == "timer" end,
     spawn = function(fn) return ngx.thread.spawn(fn) end,
     defer = defer,
     log = log,

@@ -20,10 +20,10 @@ local _M = { MAX = 128 }
 
 local Limiter, methods = {}, {}
 
--- Leaves a slot until its time ends. Just forgets a permit that was taken for the whole period, and
--- tells servers that gave other slots, as no extension will.
+-- Keeps the slot of a permit until its time ends. Just forgets one that was taken for the whole
+-- period, and tells servers that gave other slots, as no extension will.
 -- @return true; or nil and an error
-local function leave(self, permit)
+local function use_up(self, permit)
     local longest = options.longest_lease(self.client.options)
     if self.period > longest then
         return permit:settle(self.period)
@@ -32,7 +32,7 @@ local function leave(self, permit)
     if not hold then
         return lock.failure(permit, "closed")
     end
-    closing.leave(permit, permit.owner, hold, self.period)
+    closing.settle_unconfirmed(permit, permit.owner, hold, self.period)
     return true
 end
 
@@ -49,7 +49,7 @@ function methods:acquire(wait)
     if not ok then
         return nil, err
     end
-    return leave(self, permit)
+    return use_up(self, permit)
 end
 
 function methods:tryAcquire(wait)

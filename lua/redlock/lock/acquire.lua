@@ -228,7 +228,7 @@ local function give_back(call)
     local lock, hold = call.lock, call.hold
     local client = lock.client
     if hold and client.holds:get(call.owner, lock.id) == hold then
-        rounds.leave(hold.lease, closing.begin(lock, call.owner, hold, client.now()))
+        rounds.free_release(hold.lease, closing.begin(lock, call.owner, hold, client.now()))
         handover.released(lock, nil, hold)
     end
 end

@@ -60,12 +60,12 @@ function taking.fail(future, err)
     future:finish(false, err)
 end
 
-local function leave_on(self, hold, round, granted)
+local function release_on(self, hold, round, granted)
     return closing.done(self, hold,
         rounds.release_done(self.client, self, hold.lease, round, granted))
 end
 
---- Only for the last leave, when no call of this process waits for the lock.
+--- Only for the last unlock, when no call of this process waits for the lock.
 function letting_go.begin(future, owner)
     local self = future.lock
     self.client.credentials:poll()
@@ -77,7 +77,7 @@ function letting_go.begin(future, owner)
     future.what = hold
     local round = closing.begin(self, owner, hold, now, "future")
     if round == nil then
-        future_of.go_on(future, leave_on, self, hold, nil, false)
+        future_of.go_on(future, release_on, self, hold, nil, false)
     end
     return round
 end
@@ -86,10 +86,10 @@ function letting_go.finish(future)
     local hold, round = future.what, future.round
     future.round = nil
     if rounds.is_granted(round) then
-        leave_on(future.lock, hold, round, true)
+        release_on(future.lock, hold, round, true)
         future:finish_true()
     else                     -- a loss may have callbacks
-        future_of.go_on(future, leave_on, future.lock, hold, round, false)
+        future_of.go_on(future, release_on, future.lock, hold, round, false)
     end
 end
 

@@ -123,7 +123,7 @@ local function confirm(lock, q)
 end
 
 --- Ends a hold and leaves its keys for `seconds`, and waits for nothing.
-function _M.leave(lock, owner, hold, seconds)
+function _M.settle_unconfirmed(lock, owner, hold, seconds)
     question.say(lock.client, settling(lock, owner, hold, seconds))
 end
 

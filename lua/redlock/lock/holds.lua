@@ -64,7 +64,7 @@ end
 
 -- Removes a hold from its list.
 -- @return whether it was in one
-local function leave(hold)
+local function unlink(hold)
     local line, number = hold.line, hold.number
     if not line then
         return false
@@ -82,7 +82,7 @@ local function take_first(line)
     local hold = line[line.first]
     line.first = line.first + 1
     if hold then
-        leave(hold)
+        unlink(hold)
     end
     return hold
 end
@@ -213,7 +213,7 @@ local function take_out(self, hold)
         self.here[id] = false
     end
     end_hold(self, hold)
-    leave(hold)
+    unlink(hold)
     local left = self.client.host.left
     if left then
         left(hold)
@@ -390,7 +390,7 @@ function Holds:lose(hold, reason, taker)
     end
     end_hold(self, hold)
     tidy(self)
-    if not hold.kept and leave(hold) then
+    if not hold.kept and unlink(hold) then
         stand_in(self.run_out, hold, hold.lost_at)
         forget_run_out(self, 0)
     end
@@ -518,7 +518,7 @@ function Holds:poll()
 end
 
 --- Calls the onEnding functions, as the process is told to end.
-function Holds:leave()
+function Holds:announce_end()
     for hold in pairs(self.ending) do
         callbacks.call_all_endings(self, hold)
     end

@@ -222,7 +222,7 @@ local function reenter(self, owner, lease)
         return reenter(self, owner, lease)
     end
     self.client.holds:remove(owner, self.id)
-    rounds.leave(hold.lease, rounds.release(hold.lease))
+    rounds.free_release(hold.lease, rounds.release(hold.lease))
     return false
 end
 
@@ -318,7 +318,7 @@ function Lock:unlock(opts)
     local round = closing.begin(self, owner, hold, now,
         can_wait and not client.host.concurrent(client) and "wait" or nil)
     if not can_wait then
-        rounds.leave(hold.lease, round)
+        rounds.free_release(hold.lease, round)
         outcomes.released(client, hold)
         handover.released(self, nil, hold)
         return true

@@ -45,7 +45,7 @@ function _M.close(core)
     rounds.load().rl_close(ffi.gc(core, nil))
 end
 
-local function unshare(core, mailbox, close)
+local function stop_serving(core, mailbox, close)
     local C = rounds.load()
     C.rl_mailbox_unserve(mailbox, core)
     C.rl_unshare(core, close)
@@ -60,10 +60,10 @@ function _M.share(key, settings, nodes, n, mailbox)
         C.rl_unshare(core, 0)
         return nil, "out of memory"
     end
-    return kept(core, function(c) unshare(c, mailbox, 0) end, text)
+    return kept(core, function(c) stop_serving(c, mailbox, 0) end, text)
 end
 
---- Waits until leave() would not have to wait for answers, which would stop the loop; 50 ms at
+--- Waits until unshare() would not have to wait for answers, which would stop the loop; 50 ms at
 -- most.
 function _M.await_answers(client)
     for _ = 1, 50 do
@@ -76,8 +76,8 @@ end
 
 --- Stops using a shared core. waits: its last user closes it; else its thread does, some seconds
 -- later.
-function _M.leave(core, mailbox, waits)
-    unshare(ffi.gc(core, nil), mailbox, waits and 1 or 0)
+function _M.unshare(core, mailbox, waits)
+    stop_serving(ffi.gc(core, nil), mailbox, waits and 1 or 0)
 end
 
 --- Changes the credentials that the next connections of node i (from 1) use. user may be nil.

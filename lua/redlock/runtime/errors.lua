@@ -138,13 +138,13 @@ local function pack(ok, ...)
     return ok, select("#", ...), { ... }
 end
 
---- Calls fn(...), then leave(whether fn returned), whatever happens. An error of fn, else of leave,
+--- Calls fn(...), then after(whether fn returned), whatever happens. An error of fn, else of after,
 -- is raised again.
--- @return what leave returned, which is not nil, and the results of fn; or nil and the second
---   value that leave returned
-function _M.around(fn, leave, ...)
+-- @return what after returned, which is not nil, and the results of fn; or nil and the second
+--   value that after returned
+function _M.around(fn, after, ...)
     local ok, n, results = pack(pcall(fn, ...))
-    local left, a, b = _M.finally(leave, ok)
+    local left, a, b = _M.finally(after, ok)
     if not ok or not left then
         error(ok and a or results[1], 0)
     elseif a == nil then

@@ -340,15 +340,15 @@ function _M.release_done(client, subject, handle, round, granted)
 end
 
 --- Frees the round and the handle of a release that no caller waits for.
-function _M.leave(handle, round)
+function _M.free_release(handle, round)
     _M.free(round)
     _M.give(handle, "drop")
 end
 
 --- Whether a call must not wait any longer: the client is closed, or the process ends.
 function _M.is_ending(client)
-    local leaving = client.host.leaving
-    return client.closed or leaving ~= nil and leaving()
+    local is_ending = client.host.is_ending
+    return client.closed or is_ending ~= nil and is_ending()
 end
 
 -- ---- checks and pauses -----------------------------------------------------------

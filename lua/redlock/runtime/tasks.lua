@@ -49,14 +49,14 @@ local YIELDED = "redlock: a callback (on_event, onLost, a password function) has
     .. "a future; it must not"
 
 -- Requests that tasks begin are written together: at the loop's next turn, or after 1 ms.
-local function enter(self)
+local function hold_requests(self)
     self.depth = self.depth + 1
     if self.client.core then
         ffi_core.load().rl_hold(self.client.core, 1)
     end
 end
 
-local function leave(self)
+local function send_requests(self)
     self.depth = self.depth - 1
     if self.depth == 0 and self.client.core then
         ffi_core.load().rl_hold(self.client.core, 0)
@@ -64,12 +64,12 @@ local function leave(self)
 end
 
 local function resumed(self, ...)
-    leave(self)
+    send_requests(self)
     return ...
 end
 
 local function resume(self, co, outcome)
-    enter(self)
+    hold_requests(self)
     return resumed(self, coroutine.resume(co, outcome))
 end
 
@@ -217,7 +217,7 @@ function Tasks:run(future, limit)
     if before == nil then
         self.depth = 0       -- an interrupt may have left it higher
     end
-    enter(self)
+    hold_requests(self)
     repeat
         ok, err = pcall(turn, self, future, limit)
         local going = self.going
@@ -226,7 +226,7 @@ function Tasks:run(future, limit)
             interrupted(self, going, err)
         end
     until ok or going == before
-    leave(self)
+    send_requests(self)
     if not ok then
         self.missed = true
         error(err, 0)

@@ -10,7 +10,7 @@ local function confirm(self, conn, verb, channel, count)
     self.reply(conn, "*3\r\n" .. bulk(verb) .. bulk(channel) .. ":" .. count .. "\r\n")
 end
 
-local function leave(list, conn)
+local function unsubscribe(list, conn)
     for i = 1, #list do
         if list[i] == conn then
             remove(list, i)
@@ -24,7 +24,7 @@ command("SUBSCRIBE", 2, -1, function(self, argv, n, conn)
     for i = 2, n do
         local list = self.channels[argv[i]] or {}
         self.channels[argv[i]] = list
-        local count = (self.subscriber[conn] or 0) + (leave(list, conn) and 0 or 1)
+        local count = (self.subscriber[conn] or 0) + (unsubscribe(list, conn) and 0 or 1)
         list[#list + 1] = conn
         self.subscriber[conn] = count
         confirm(self, conn, "subscribe", argv[i], count)
@@ -35,7 +35,7 @@ end)
 command("UNSUBSCRIBE", 2, -1, function(self, argv, n, conn)
     for i = 2, n do
         local list = self.channels[argv[i]] or {}
-        local count = (self.subscriber[conn] or 0) - (leave(list, conn) and 1 or 0)
+        local count = (self.subscriber[conn] or 0) - (unsubscribe(list, conn) and 1 or 0)
         self.subscriber[conn] = count > 0 and count or nil
         confirm(self, conn, "unsubscribe", argv[i], count)
     end
