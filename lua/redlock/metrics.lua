@@ -177,7 +177,7 @@ end
 
 --- For redlock.status: the present state of all workers, and the last minutes.
 -- @return { now (of collect.lua, with workers), chart, losses }; nil: no `dict`
-function methods:look()
+function methods:snapshot()
     local sums = sums_of(self)
     if not sums then
         return nil

@@ -22,7 +22,7 @@ local POLICY = "default-src 'none'; style-src 'unsafe-inline'; connect-src 'self
 function _M.new(opts)
     opts = validate.options("options", opts, OPTIONS)
     local metrics = opts.metrics
-    if type(metrics) ~= "table" or type(metrics.look) ~= "function" or not metrics.dict then
+    if type(metrics) ~= "table" or type(metrics.snapshot) ~= "function" or not metrics.dict then
         validate.bad("option metrics", "what redlock.metrics made is needed, with a dict")
     end
     return setmetatable({ metrics = metrics, host = card.host() }, Status)
@@ -49,8 +49,8 @@ local function servers_of(now)
 end
 
 -- The data of the page; and the function that lets other requests run.
-local function look(self)
-    local found, pause = self.metrics:look()
+local function page_data(self)
+    local found, pause = self.metrics:snapshot()
     local now, lost = found.now, 0
     for _, slot in ipairs(found.chart) do
         lost = lost + slot.lost
@@ -64,13 +64,13 @@ end
 local TYPES = { html = "text/html; charset=utf-8", json = "application/json" }
 
 function methods:html()
-    local found, pause = look(self)
+    local found, pause = page_data(self)
     local word = nonce()
     return page.of(found, word, pause), POLICY:format(word)
 end
 
 function methods:json()
-    local found, pause = look(self)
+    local found, pause = page_data(self)
     local seconds = found.chart.seconds
     found.chart.seconds = nil
     found.chart_seconds = seconds

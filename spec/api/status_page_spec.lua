@@ -35,7 +35,7 @@ describe("the status page", function()
     end)
 
     it("is for workers of nginx, and prints itself", function()
-        local s = status.new { metrics = { dict = {}, look = nothing } }
+        local s = status.new { metrics = { dict = {}, snapshot = nothing } }
         assert.equal("status", tostring(s))
         assert.error_matches(function() s:serve() end, "for workers of nginx")
     end)

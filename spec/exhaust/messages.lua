@@ -116,7 +116,7 @@ end
 
 -- When a late message arrives, in us from now.
 local function delay_us(self, server, late)
-    local entry = server:look(self.key)
+    local entry = server:entry(self.key)
     local left_us = entry and entry.at and entry.at * MS - server:clock() or self.LEASE * SECOND
     return late == "moment" and MS or late == "time-out" and (self.TIMEOUT + 0.02) * SECOND
         or max(0, left_us + (late == "last" and -MS or 2 * MS))

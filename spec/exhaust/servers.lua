@@ -71,7 +71,7 @@ function Stage:watch_quarantines()
     for _, server in ipairs(self.world.world.servers) do
         local base
         function server.on_script(_, sha, _, _, result)
-            local lost_us, floor = self.lost[server], server:look "redlock:{server}:floor"
+            local lost_us, floor = self.lost[server], server:entry "redlock:{server}:floor"
             local now_base = floor and floor.value.base
             local early = lost_us
                 and C.sim_now() < lost_us + (self.LEASE * 1.01 + 1) * SECOND - 5 * MS

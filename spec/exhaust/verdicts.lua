@@ -65,7 +65,7 @@ end
 function Stage:nothing_left()
     for _, server in ipairs(self.world.world.servers) do
         for key in pairs(server.db) do
-            if server:look(key) and not key:find "{server}" and not key:find ":fence$" then
+            if server:entry(key) and not key:find "{server}" and not key:find ":fence$" then
                 self:wrong("%s is left on server %d", key, server.index + 1)
             end
         end

@@ -22,7 +22,7 @@ local INTERNAL = {
     ["redlock.Permit"] = { "describe" },
     ["redlock.Semaphore"] = { "describe" },
     ["redlock.Future"] = { "finish", "finish_true" },
-    ["redlock.Metrics"] = { "attach", "detach", "look" },
+    ["redlock.Metrics"] = { "attach", "detach", "snapshot" },
     ["redlock.Host"] = { "accept", "attend", "begin_directly", "box", "cancel", "close",
         "concurrent", "enclose", "wait",
         "drop", "in_vain", "is_ending", "left", "let_go", "look_again", "look_within", "mortal",
@@ -101,7 +101,7 @@ local MODULES = {
     ["redlock.resty_lock"] = resty_lock,
 }
 local OBJECTS = reference.objects(client, world)
-OBJECTS["redlock.Status"] = status.new { metrics = { dict = {}, look = print } }
+OBJECTS["redlock.Status"] = status.new { metrics = { dict = {}, snapshot = print } }
 
 describe("the reference of", function()
     for name, module in pairs(MODULES) do

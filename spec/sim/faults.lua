@@ -285,7 +285,7 @@ _M.list = {
     { name = "counters drift apart", often = 20, times = { 1, 4 }, strike = function(sim)
         local server, name = some_server(sim), sim:pick(sim.names)
         local marker = server.db["redlock:{server}:marker"]
-        if server.state == C.SIM_UP and not server:look(name)
+        if server.state == C.SIM_UP and not server:entry(name)
             and (not sim.guarded or marker and marker.value:find("^%x+ v4 a "
                 .. server.replid:sub(1, 16))) then
             tokens.count_on(sim, server, name, sim:between(1, 40))

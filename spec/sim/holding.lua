@@ -142,7 +142,7 @@ _M.list = {
         hold = function(sim, hold, before)
             local n = 0
             for _, server in ipairs(sim.servers) do
-                local entry = server:look(hold.name)
+                local entry = server:entry(hold.name)
                 n = n + (entry and entry.value == hold.value
                     and sim:gone_at(server, hold.name) >= hold.until_us and 1 or 0)
             end

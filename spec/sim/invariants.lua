@@ -130,7 +130,7 @@ _M.list = {
             local release = attempt.release
             local left, did = 0, 0
             for _, server in ipairs(sim.servers) do
-                local entry, i = server:look(call.name), server.index
+                local entry, i = server:entry(call.name), server.index
                 left = left + (entry and entry.value == call.value and 1 or 0)
                 -- Where it never was there is nothing to let go.
                 local untouched = attempt.acquire[i] == 0
@@ -152,7 +152,7 @@ _M.list = {
         finish = function(sim)
             for _, server in ipairs(sim.servers) do
                 for _, name in ipairs(server.state == base.C.SIM_UP and sim.names or {}) do
-                    local entry = server:look(name)
+                    local entry = server:entry(name)
                     local a = entry and sim.attempts[entry.value]
                     local settled = a and a.kind == "once"
                     if a and not (a.given or a.process.dead or a.task.gone or a.straggler

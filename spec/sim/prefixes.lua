@@ -256,7 +256,7 @@ local OTHERS = {
             repeat
                 s:extend(a)
                 s:have(a, function() sim:sleep(10 * MS) end)
-            until sim.servers[3]:look(s.name) or sim.now() > till
+            until sim.servers[3]:entry(s.name) or sim.now() > till
             local parcel = s:have(a, function() return workload.export(sim, a, a.lock,
                 a.taken.hold) end)
             a.taken = nil
@@ -293,7 +293,7 @@ local OTHERS = {
             s:await_did(c, "acquire", 2)
             local value = c.attempt.value
             s:await(function() return sim.now() > till + 50 * MS end)
-            local entry = sim.servers[2]:look(s.name)
+            local entry = sim.servers[2]:entry(s.name)
             if not opened or not (entry and entry.value == value) then
                 sim:violated("only who was told is removed", s.name .. " was opened again")
             end

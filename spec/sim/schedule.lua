@@ -114,7 +114,7 @@ end
 local function all_clean(self)
     for _, server in ipairs(self.servers) do
         for _, name in ipairs(server.state == C.SIM_UP and self.names or {}) do
-            if server:look(name) then
+            if server:entry(name) then
                 return false
             end
         end

@@ -104,7 +104,7 @@ end
 
 --- The true time at which a key of a server is gone; 0: it is not there.
 function Sim.gone_at(_, server, key)
-    local entry = server:look(key)
+    local entry = server:entry(key)
     if not entry then
         return 0
     end
@@ -126,7 +126,7 @@ function Sim:step_server(server, ms)
     for _, hold in ipairs(self.held) do
         hold.outlives = true
         for _, other in ipairs(self.servers) do
-            local entry = other:look(hold.name)
+            local entry = other:entry(hold.name)
             hold.outlives = hold.outlives and (other == server
                 or entry ~= nil and entry.value == hold.value)
         end

@@ -67,8 +67,8 @@ end
 -- ---- the line of a fair lock ---------------------------------------------------------
 
 local function in_queue(server, name, waiter)
-    local queue, living = server:look("redlock:{" .. name .. "}:queue"),
-        server:look("redlock:{" .. name .. "}:living")
+    local queue, living = server:entry("redlock:{" .. name .. "}:queue"),
+        server:entry("redlock:{" .. name .. "}:living")
     local ends = living and living.value.score[waiter]
     return queue and queue.value.score[waiter], ends
 end
@@ -220,7 +220,7 @@ _M.list = {
                 and info ~= number then
                 return format("%s gives slot %d back as %d", server.lane, number, info)
             elseif number and role == "extend" and vote == 1 then
-                local who = server:look((key:gsub("slots$", "who")))
+                local who = server:entry((key:gsub("slots$", "who")))
                 local slot = who and tonumber(who.value[args[1]])
                 return slot ~= number and format("%s extends slot %s for %d", server.lane,
                     tostring(slot), number)
@@ -378,7 +378,7 @@ _M.list = {
     -- What a script keeps, passes on or settles was its owner's; what it gives back was free.
     { name = "only one's own", on = {
         before = function(_, server, key, args)
-            local entry, door = server:look(key), server:look("redlock:{" .. key .. "}:door")
+            local entry, door = server:entry(key), server:entry("redlock:{" .. key .. "}:door")
             server.was, server.door = entry and entry.value, door ~= nil
             -- Once it is settled, another label follows the digits.
             server.mine = type(server.was) == "string" and type(args[1]) == "string"
@@ -405,7 +405,7 @@ _M.list = {
                 return nil
             end
             for _, key in ipairs(attempt.keys) do
-                local entry = server:look(key)
+                local entry = server:entry(key)
                 if not entry or entry.value ~= args[1] then
                     return format("%s: %s of several names without %s", server.lane, role, key)
                 end
@@ -424,15 +424,15 @@ _M.list = {
             local keep = kind == "token write" and server.seventh or args[3]
             kind = kind == "token write" and "write" or kind
             if role == "release" and kind == "write" and vote == 1 and args[2] ~= "0" then
-                return server:look(door) and server.lane .. " lets " .. key
+                return server:entry(door) and server.lane .. " lets " .. key
                     .. " go behind a closed door"
             elseif role ~= "acquire" or kind ~= "read" and kind ~= "write" or attempt.held then
                 return nil
             elseif kind == "read" and vote == 1 and server.door then
                 return server.lane .. " lets a reader of " .. key .. " in behind a closed door"
-            elseif kind == "write" and vote == 1 and server.door and not server:look(door) then
+            elseif kind == "write" and vote == 1 and server.door and not server:entry(door) then
                 return server.lane .. " opens the door of " .. key .. " with a grant"
-            elseif kind == "write" and vote == 0 and keep ~= "0" and not server:look(door) then
+            elseif kind == "write" and vote == 0 and keep ~= "0" and not server:entry(door) then
                 return server.lane .. " leaves the door of " .. key .. " open"
             end
         end,
@@ -440,7 +440,7 @@ _M.list = {
 
     { name = "the readers' key", on = {
         script = function(_, server, role, key, _, vote, attempt)
-            local entry = attempt and attempt.kind == "read" and server:look(key)
+            local entry = attempt and attempt.kind == "read" and server:entry(key)
             if not entry or type(entry.value) ~= "table" or vote ~= 1
                 or role ~= "acquire" and role ~= "extend" then
                 return nil
@@ -460,7 +460,7 @@ _M.list = {
                 or type(vote) ~= "number" or type(args[5]) ~= "string" then
                 return nil
             end
-            local living = server:look("redlock:{" .. key .. "}:living")
+            local living = server:entry("redlock:{" .. key .. "}:living")
             for waiter, ends in pairs(living and living.value.score or {}) do
                 if ends > server.now_ms + 2 * tonumber(args[5]) then
                     return format("%s keeps the place of %s for %.0f ms", server.lane, waiter,
@@ -478,7 +478,7 @@ _M.list = {
                 return nil
             end
             local mine = in_queue(server, key, args[3])
-            local queue = server:look("redlock:{" .. key .. "}:queue")
+            local queue = server:entry("redlock:{" .. key .. "}:queue")
             for other, ticket in pairs(queue and queue.value.score or {}) do
                 local _, ends = in_queue(server, key, other)
                 if other ~= args[3] and ends and ends > server.now_ms

@@ -117,7 +117,7 @@ end
 function Stage:await_free()
     self:await(function()
         for _, server in ipairs(self.sim.servers) do
-            if server:look(self.name) then
+            if server:entry(self.name) then
                 return false
             end
         end

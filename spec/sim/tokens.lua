@@ -51,21 +51,21 @@ end
 
 --- From where a server goes on counting.
 local function counter_at(sim, server, name)
-    local entry = server:look(sim.counter_of[name])
+    local entry = server:entry(sim.counter_of[name])
     return entry and of_this_run(server, entry.value) or floor_at(sim, server, name)
 end
 _M.counter_at = counter_at
 
 -- Nothing was counted, and the lock lent to a hold with that token: see fenced/heal.lua.
 local function lent_at(sim, server, name, token, value)
-    local entry = server:look(sim.counter_of[name])
+    local entry = server:entry(sim.counter_of[name])
     return entry and entry.value == format("%s=%.0f %s", server:memory(), token, value:sub(1, 8))
 end
 
 --- Makes a server count a name further, if it may; see fenced/counter.lua.
 function _M.count_on(sim, server, name, by)
     local key, bucket = sim.counter_of[name], sim.bucket_of[name]
-    local floor, entry = floor_at(sim, server, name), server:look(key)
+    local floor, entry = floor_at(sim, server, name), server:entry(key)
     local counter = counter_at(sim, server, name)
     if not floor or not counter then
         return
@@ -305,7 +305,7 @@ _M.list = {
             end
             local counts = role == "acquire"
             local token = counts and info or tonumber(args[3])
-            local entry = server:look(name)
+            local entry = server:entry(name)
             if not entry or entry.value ~= attempt.value then
                 return format("%s says yes to %s of %s, and has not its key", server.lane, role,
                     name)
@@ -324,7 +324,7 @@ _M.list = {
             if role ~= "extend" or vote ~= -1 or not (attempt and attempt.witnesses) then
                 return nil
             end
-            local lock, counter = server:look(name), server:look(sim.counter_of[name])
+            local lock, counter = server:entry(name), server:entry(sim.counter_of[name])
             return lock and lock.value == attempt.value
                 and not (counter and of_this_run(server, counter.value))
                 and format("%s says that %s is somebody else's, and has its key", server.lane,

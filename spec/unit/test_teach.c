@@ -38,8 +38,8 @@ static void three_tell(struct sim *s, const char *a, const char *b, const char *
     s->server[2].tells = c;
 }
 
-/* A look at the markers, and the question that comes of it. */
-static void look(struct sim *s)
+/* Asks for the markers; the question that comes of it is under way. */
+static void ask_markers(struct sim *s)
 {
     probe(s);
     sim_advance(s, 1);
@@ -65,7 +65,7 @@ static void is_by_clocks(int64_t base, int64_t wall_ms)
 SIM_TEST(it_gets_the_largest_of_the_others, served(3, MARKER_LOST))
 {
     three_tell(s, NOTHING(900), ALL(100), ALL(250));
-    look(s);
+    ask_markers(s);
     marker_is(s, 0, MARKER_ADMITTED);
     CHECK_INT(s->server[0].base, 250);
     CHECK_INT(s->core.guards[0].seeded, 0);
@@ -84,7 +84,7 @@ static void so_many_must_know(void)
             s->server[0].tells = ALL(999);
             for (int i = 1; i < n; i++)
                 s->server[i].tells = i <= told ? ALL(70) : SILENT;
-            look(s);
+            ask_markers(s);
             marker_is(s, 0, MARKER_ADMITTED);
             CHECK_INT(s->server[0].base, told < enough[n] ? 0 : 70);
             CHECK_INT(s->core.guards[0].seeded, 0);
@@ -123,7 +123,7 @@ static struct sim *all_new(void)
 SIM_TEST(new_servers_get_one_by_their_clocks, all_new())
 {
     s->server[1].wall_ms -= 86400000;        /* one that was set back does not decide */
-    look(s);
+    ask_markers(s);
     for (int i = 0; i < 3; i++) {
         marker_is(s, i, MARKER_ADMITTED);
         is_by_clocks(s->server[i].base, SIM_WALL_MS);
@@ -134,7 +134,7 @@ SIM_TEST(new_servers_get_one_by_their_clocks, all_new())
 SIM_TEST(nor_one_that_is_ahead, all_new())
 {
     s->server[2].wall_ms += 86400000;
-    look(s);
+    ask_markers(s);
     is_by_clocks(s->server[0].base, SIM_WALL_MS);
 }
 
@@ -142,7 +142,7 @@ SIM_TEST(of_two_clocks_the_later, all_new())
 {
     s->server[0].clockless = 1;
     s->server[1].wall_ms -= 86400000;
-    look(s);
+    ask_markers(s);
     is_by_clocks(s->server[0].base, SIM_WALL_MS);
 }
 
@@ -150,7 +150,7 @@ SIM_TEST(without_clocks_there_is_none, all_new())
 {
     for (int i = 0; i < 3; i++)
         s->server[i].clockless = 1;
-    look(s);
+    ask_markers(s);
     marker_is(s, 0, MARKER_ADMITTED);
     CHECK_INT(s->server[0].base, 0);
     CHECK_INT(s->core.guards[0].seeded, 0);
@@ -160,7 +160,7 @@ SIM_TEST(without_clocks_there_is_none, all_new())
 SIM_TEST(and_above_all_that_is_known, all_new())
 {
     three_tell(s, NOTHING(5), NOTHING(29000000000000), NOTHING(0));
-    look(s);
+    ask_markers(s);
     CHECK_INT(s->server[0].base, INT64_C(29000000000000));
     CHECK_INT(s->server[2].base, INT64_C(29000000000000));
 }
@@ -171,7 +171,7 @@ static void one_knows_more(void)
         struct sim *s = all_new();
         in_state(s, 2, MARKER_ADMITTED);
         three_tell(s, NOTHING(0), NOTHING(0), k ? ALL(29000000000000) : ALL(5));
-        look(s);
+        ask_markers(s);
         if (k)
             CHECK_INT(s->server[0].base, INT64_C(29000000000000));
         else
@@ -184,7 +184,7 @@ static void one_knows_more(void)
 
 SIM_TEST(one_server_is_all_there_is, served(1, MARKER_LOST))
 {
-    look(s);
+    ask_markers(s);
     marker_is(s, 0, MARKER_ADMITTED);
     is_by_clocks(s->server[0].base, SIM_WALL_MS);
 }
@@ -195,7 +195,7 @@ SIM_TEST(one_server_is_all_there_is, served(1, MARKER_LOST))
 SIM_TEST(it_is_admitted_without_beside_the_silent, served(3, MARKER_LOST))
 {
     three_tell(s, NOTHING(0), ALL(250), SILENT);
-    look(s);
+    ask_markers(s);
     marker_is(s, 0, MARKER_ADMITTED);
     CHECK_INT(s->server[0].base, 0);
     CHECK_INT(s->core.guards[0].seeded, 0);
@@ -216,7 +216,7 @@ SIM_TEST(it_is_admitted_without_beside_the_silent, served(3, MARKER_LOST))
 SIM_TEST(an_empty_server_in_its_place_is_enough, served(3, MARKER_LOST))
 {
     three_tell(s, NOTHING(0), ALL(250), SILENT);
-    look(s);
+    ask_markers(s);
     CHECK_INT(s->server[0].base, 0);
     three_tell(s, NOTHING(0), ALL(250), NOTHING(0));
     s->server[2].stubborn = 1;
@@ -263,7 +263,7 @@ SIM_TEST(a_caller_in_a_hurry, served(3, MARKER_ADMITTED))
 SIM_TEST(who_may_not_ask_waits, served(3, MARKER_LOST))
 {
     three_tell(s, NOPERM, NOPERM, NOPERM);
-    look(s);
+    ask_markers(s);
     rl_lease *lease = sim_hold(s, "k", MAX_LEASE_MS);
     watchdog_start(lease, MAX_LEASE_MS, 0, s->now_ms);
     sim_advance(s, 9900);
@@ -278,7 +278,7 @@ SIM_TEST(who_may_not_ask_waits, served(3, MARKER_LOST))
 SIM_TEST(who_may_not_ask_another_does_not_wait, served(3, MARKER_LOST))
 {
     three_tell(s, NOTHING(0), NOPERM, ALL(250));
-    look(s);
+    ask_markers(s);
     marker_is(s, 0, MARKER_ADMITTED);
     CHECK_INT(s->server[0].base, 0);
 }
@@ -289,7 +289,7 @@ SIM_TEST(nobody_is_asked_before, served(3, MARKER_LOST))
     struct marker m = marker_of(s, 0);
     m.observed_ms = GUARD_MS - 1;
     sim_set_marker(s, 0, &m);
-    look(s);
+    ask_markers(s);
     CHECK_INT(s->server[1].asked, 0);
     marker_is(s, 0, MARKER_LOST);
     teach(s);                                /* that does not admit it, either */
@@ -343,7 +343,7 @@ static void what_was_told_before_the_end_is_too_early(void)
         answers_arrive(s, round);
         CHECK_INT(s->server[0].marks, 0);
         sim_advance(s, 1100);
-        look(s);                             /* asked again */
+        ask_markers(s);                             /* asked again */
         teach(s);
         marker_is(s, 0, MARKER_ADMITTED);
         CHECK_INT(s->server[0].base, 7);
@@ -414,7 +414,7 @@ SIM_TEST(a_quarantine_lacks_nothing_yet, served(3, MARKER_LOST))
     m.observed_ms = 0;
     sim_set_marker(s, 1, &m);
     three_tell(s, NOTHING(0), NOTHING(0), SILENT);
-    look(s);
+    ask_markers(s);
     marker_is(s, 0, MARKER_ADMITTED);
     marker_is(s, 1, MARKER_LOST);
     CHECK_INT(s->server[0].base, 0);
@@ -424,7 +424,7 @@ SIM_TEST(a_quarantine_lacks_nothing_yet, served(3, MARKER_LOST))
 SIM_TEST(what_is_out_of_range_teaches_nobody, served(3, MARKER_LOST))
 {
     three_tell(s, NOTHING(0), ALL(7), WILD);
-    look(s);
+    ask_markers(s);
     marker_is(s, 0, MARKER_ADMITTED);
     CHECK_INT(s->server[0].base, 0);
 }

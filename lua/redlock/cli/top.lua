@@ -84,7 +84,7 @@ local function rates(was, holds, seconds)
     return taken / seconds, left / seconds
 end
 
-local function look(self)
+local function sample(self)
     local client, seen = self.client, { time = os.time() }
     local servers, why = client:open()
     if servers then
@@ -243,7 +243,7 @@ local function go_on(self)
     local seen
     for n = 1, self.count do
         local cpu = os.clock()
-        seen = look(self)
+        seen = sample(self)
         show(self, seen)
         cpu = os.clock() - cpu
         if n < self.count then

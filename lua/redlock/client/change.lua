@@ -41,7 +41,7 @@ end
 
 -- Asks the servers of a client for their state, and reads their markers.
 -- @return the rows of client:check(), with `marker`; or nil and an error
-local function look(client)
+local function read_servers(client)
     local ok, err = rounds.check(client)
     local seen
     if ok then
@@ -61,8 +61,8 @@ end
 -- @return { comes, goes, stays: lists of labels; seconds: without locks }, nil, and the rows of the
 --   old servers; or nil and an error
 function _M.plan(old, new)
-    local before, err = look(old)
-    local after, why = look(new)
+    local before, err = read_servers(old)
+    local after, why = read_servers(new)
     if not (before and after) then
         return nil, err or why
     end
@@ -145,7 +145,7 @@ end
 local function close(change)
     local old = change.old
     for _ = 1, PASSES do
-        local rows, err = look(old)
+        local rows, err = read_servers(old)
         local places, has_ended = nil, err
         if rows then
             places, has_ended = to_close(change, rows)
@@ -187,7 +187,7 @@ end
 local function begin(change, base)
     local begun = {}
     for _ = 1, PASSES do
-        local rows, err = look(change.new)
+        local rows, err = read_servers(change.new)
         if not rows then
             return nil, err
         end

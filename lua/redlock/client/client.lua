@@ -316,7 +316,7 @@ function methods:check()
     if not ok then
         return nil, err
     end
-    return health.check(self, trial.look)
+    return health.check(self, trial.run)
 end
 
 function methods:init(opts)

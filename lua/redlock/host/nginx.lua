@@ -187,7 +187,7 @@ local function look_for_dead(box)
         end
     end
     local hunting = hurried
-    owners.look()
+    owners.find_ended()
     collect(now)
     box:let_go()
     if hunting then
@@ -300,7 +300,7 @@ local function turn(box, fence)
             break
         end
     end
-    owners.look()            -- a request that ended holding something has rung
+    owners.find_ended()            -- a request that ended holding something has rung
     do_what_is_due(box)
     return box:look()
 end

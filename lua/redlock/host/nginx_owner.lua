@@ -69,7 +69,7 @@ function _M.on_end(fn)
 end
 
 --- Looks for requests that have ended.
-function _M.look()
+function _M.find_ended()
     nginx_end.each(end_owner_and_scopes)
 end
 

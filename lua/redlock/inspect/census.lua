@@ -272,7 +272,7 @@ end
 
 -- Asks all servers for at most BATCH entries of read(). foreign: other libraries' values count.
 -- @return entry -> as merge()
-local function look(client, entries, foreign)
+local function ask_for_entries(client, entries, foreign)
     local keys, asked = {}, {}
     for i, entry in ipairs(entries) do
         keys[i] = key_of(client, entry)
@@ -349,7 +349,7 @@ local function result(client, servers, opts)
             some[#some + 1] = unsure[i]
         end
         if not client.closed then
-            for entry, row in pairs(look(client, some, opts.foreign)) do
+            for entry, row in pairs(ask_for_entries(client, some, opts.foreign)) do
                 found[entry] = row
             end
         end

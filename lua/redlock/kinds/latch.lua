@@ -115,7 +115,7 @@ local function write_back(self, view, id, count, union)
 end
 
 -- Counts the missing parties, and gives servers the arrivals they lack.
-local function look(self)
+local function count_missing(self)
     local view = lock.new(self.client, latch_primitive, self.name)
     local union, known, differ, id, count = {}, "", false
     repeat
@@ -199,7 +199,7 @@ function methods:countDown(who)
     end
 end
 
-methods.getCount = look
+methods.getCount = count_missing
 
 -- @return true: it is open, at `ends` at the latest; or nil and an error
 local function wait_until(subscription, self, ends)
@@ -212,7 +212,7 @@ local function wait_until(subscription, self, ends)
     end
     repeat
         local at = client.now()
-        local left, err = look(self)
+        local left, err = count_missing(self)
         local now = client.now()
         answered = left and now or answered
         if left == 0 or rounds.to_ms(ends - now) <= 0

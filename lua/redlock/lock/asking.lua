@@ -111,7 +111,7 @@ end
 
 -- @return the holder that a majority names; false: a majority says that there is none; or nil and
 --   an error
-local function look(self)
+local function find_holder(self)
     local ok, err = lock.open_to_wait(self)
     if not ok then
         return nil, err
@@ -127,17 +127,17 @@ local function look(self)
 end
 
 function methods:isLocked()
-    local holder, err = look(self)
+    local holder, err = find_holder(self)
     if holder == nil then
         return nil, err
     end
     return holder ~= false
 end
 
-methods.holder = look
+methods.holder = find_holder
 
 function methods:remainTimeToLive()
-    local holder, err = look(self)
+    local holder, err = find_holder(self)
     if holder == nil then
         return nil, err
     end

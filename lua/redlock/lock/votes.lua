@@ -38,7 +38,7 @@ _M.NONE = {}
 -- Finds what the refusals of an attempt mean. Sets lock.given: the number that the first server
 -- gave, when only one was asked first; or nil.
 -- @return call.votes.split
-local function look(call, now)
+local function count_refusals(call, now)
     local client = call.lock.client
     local list, n = answers.of(client, call.round), client.size
     local q, by, whose, most, some, yes, given = quorum(n), {}, nil, 0, 0, 0, nil
@@ -74,8 +74,8 @@ end
 
 --- Judges an attempt that failed with a code, at `now` of client.now(): sets call.votes.
 function _M.judge(call, code, now)
-    local split = (code == "held" or call.votes.tries and code == "no_quorum") and look(call, now)
-        or nil
+    local split = (code == "held" or call.votes.tries and code == "no_quorum")
+        and count_refusals(call, now) or nil
     if call.votes ~= _M.NONE then
         call.votes.split = split
     end

@@ -86,7 +86,7 @@ end
 -- Counts what a client holds, and lists the first ones, and the first that make it a leader.
 local function look_at_holds(client, list, leaders, pause)
     local n, now = 0, client.now()
-    local function look(hold)
+    local function list_hold(hold)
         n = n + 1
         if hold.leader and #leaders < LISTED and rounds.remaining(hold.lease) > 0 then
             leaders[#leaders + 1] = { name = printable(hold.name), id = printable(hold.leader),
@@ -99,10 +99,10 @@ local function look_at_holds(client, list, leaders, pause)
                 label = printable(hold.leader or hold.label or client.label or "") }
         end
     end
-    local next_number = client.holds:scan(nil, PIECE, look)
+    local next_number = client.holds:scan(nil, PIECE, list_hold)
     while next_number do
         pause()
-        next_number = client.holds:scan(next_number, PIECE, look)
+        next_number = client.holds:scan(next_number, PIECE, list_hold)
     end
     return n
 end

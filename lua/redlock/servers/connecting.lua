@@ -45,7 +45,7 @@ local function count(rows)
 end
 
 -- @return the servers' rows, as they have answered since `since`; nil: the client is closed
-local function look(client, since)
+local function poll_rows(client, since)
     client.credentials:poll()            -- a password function may wait
     if not client.closed then
         client.holds:poll()
@@ -60,7 +60,7 @@ end
 function _M.connect(client, seconds)
     local began, pause, round = client.now(), PAUSE, nil
     local ends, answers_due = began + seconds, began + client.options.timeout
-    local rows = look(client, began)
+    local rows = poll_rows(client, began)
     while rows do
         local voting, open, silent = count(rows)
         local enough = voting >= wanted(client)
@@ -75,7 +75,7 @@ function _M.connect(client, seconds)
         round = keep_asking(client, round)
         rounds.sleep(client, min(pause, left))
         pause = min(2 * pause, PAUSE_MAX)
-        rows = look(client, began)
+        rows = poll_rows(client, began)
     end
     return nil, errors.new("closed", "connect")
 end
@@ -101,7 +101,7 @@ function _M.health(client)
     while true do
         local left = asked and asked.round and not rounds.is_done(asked.round)
             and asked.at + client.options.timeout - client.now() or 0
-        local rows = look(client, asked and asked.at)
+        local rows = poll_rows(client, asked and asked.at)
         if not rows then
             return nil, errors.new("closed", "health")
         end

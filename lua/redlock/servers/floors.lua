@@ -45,7 +45,7 @@ local WILD = "it counts fencing tokens from %.0f, years ahead of every clock, an
 --- What the servers know of tokens, by rows of client:check(): adds to seen[place].floors "all",
 -- "none", "out of range" or "no answer" (nothing where the user may not look), and to its findings
 -- where the server votes and has none, or some out of range.
-function _M.look(client, rows, seen)
+function _M.check(client, rows, seen)
     local asked = { subject = "check", body = TELL, keys = { _M.KEY },
         args = { _M.limit(client), client.guarded and "1" or "" } }
     local round = question.begin(client, asked)

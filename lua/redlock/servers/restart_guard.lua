@@ -161,7 +161,7 @@ end
 
 -- Asks the servers.
 -- @return the rows of client:check(), and the time; or nil and an error
-local function look(client)
+local function ask_servers(client)
     local looked, err = rounds.check(client)
     if not looked then
         return nil, err
@@ -225,7 +225,7 @@ function _M.init(client, force, note)
         return nil, other
     end
     while true do
-        local rows, now = look(client)
+        local rows, now = ask_servers(client)
         if not rows then
             return nil, now
         elseif not client.guarded then

@@ -177,13 +177,13 @@ local function count_strangers(client, seen)
 end
 
 --- What servers show when they are used, by `rows` of client:check(): see health.check().
-function _M.look(client, rows)
+function _M.run(client, rows)
     local seen = {}
     for place in ipairs(rows) do
         seen[place] = { findings = {} }
     end
     try(client, rows, seen)
-    floors.look(client, rows, seen)
+    floors.check(client, rows, seen)
     look_at_scripts(client, rows, seen)
     count_strangers(client, seen)
     return seen

@@ -62,7 +62,7 @@ end
 -- ---- memory ----------------------------------------------------------------------
 
 --- The present entry of a key, or nil; for callers outside of commands.
-function Server:look(key)
+function Server:entry(key)
     self.now_ms = floor(self:clock() / 1000)
     return find(self, key)
 end
