@@ -117,7 +117,7 @@ describe("client:check()", function()
 
     it("asks servers that have frozen meanwhile, and does not repeat what they said", function()
         local cluster = support.cluster(3)
-        local client = support.client(cluster)
+        local client = support.client(cluster, { connect_timeout = 30 })   -- and keeps connections
         assert.equal("ok", client:check().verdict)
         assert.is_true(client:connect(0))
         for i = 1, 2 do
