@@ -220,4 +220,13 @@ describe("the list of locks is whole", function()
         assert.is_true(tonumber(stats:match "cmdstat_scan:calls=(%d+)") < 100)
         assert.is_true(tonumber(stats:match "cmdstat_evalsha:calls=(%d+)") < 100)
     end)
+
+    it("in which seven keys of others cost as much as a lock", function()
+        begin(1)
+        cluster[1]:call("EVAL", "for i = 1, 14000 do redis.call('set', 'o:' .. i, 1) end", 0)
+        local t0 = support.now()
+        assert.equal(0, #assert(client:locks(nil, { rate = 2000 })))
+        local seconds = support.now() - t0
+        assert.is_true(seconds > 0.9 and seconds < 5, seconds .. " s")
+    end)
 end)

@@ -35,7 +35,7 @@ STATUSES]]
 
 local FAILED = 125
 local EVERY = 2
-local RATE = 2500             -- keys per second: 50 to a page if all of them are locks
+local RATE = 2500             -- locks per second, 50 to a page
 local SHARE = 0.03            -- of a processor
 local SLICE = 0.1             -- seconds until it notices a key or a signal
 local QUIT = {}

@@ -21,7 +21,7 @@ local validate = require "redlock.runtime.validate"
 
 local ipairs, pairs, tonumber = ipairs, pairs, tonumber
 local format, match, sub = string.format, string.match, string.sub
-local max, sort = math.max, table.sort
+local max, min, sort = math.max, math.min, table.sort
 
 local _M = {}
 
@@ -40,6 +40,7 @@ local SUFFIX = { p = "}:slots", c = "}:latch" }        -- of keys that are not t
 
 local OPTIONS = { foreign = true, limit = true, rate = true, within = true, pause = true }
 local RATE, LIMIT, WITHIN = 100000, 100000, 600
+local OTHERS = 7              -- keys of others cost a server as much as one lock
 local MAX_PATTERN = 1024
 
 --- Checks the arguments of client:locks, for locks(): see redlock.LocksOptions.
@@ -157,7 +158,7 @@ local function without_stragglers(list, done, need, pages)
 end
 
 -- Asks each server in `list` for its next page.
--- @return how many keys the busiest server looked at
+-- @return how many keys the busiest server looked at, and how many of one server's were locks
 local function turn(client, list, args)
     local asked, before = {}, {}
     for k, server in ipairs(list) do
@@ -168,12 +169,12 @@ local function turn(client, list, args)
         asked[k] = { body = PAGE, place = server.place, keys = {}, args = { args[1], args[2],
             server.cursor, args[3], format("%d", LOOKED) } }
     end
-    local said, now, looked = question.ask_each(client, asked), client.now(), 0
+    local said, now, looked, locks = question.ask_each(client, asked), client.now(), 0, 0
     for k, server in ipairs(list) do
         take(client, server, said[k], before[k], now)
-        looked = max(looked, said[k].info or 0)
+        looked, locks = max(looked, said[k].info or 0), max(locks, server.n)
     end
-    return looked
+    return looked, locks
 end
 
 -- Reads the names of all servers. opts: from options().
@@ -191,18 +192,20 @@ local function scan(client, opts)
     local need, began, looked = client.size - client.quorum + 1, client.now(), 0
     local list, done = servers, 0
     while #list > 0 and not client.closed do
-        looked = looked + turn(client, list, args)
+        local keys, locks = turn(client, list, args)
+        looked = looked + keys
         local pages
         list, done, pages = left_of(servers)
         list = without_stragglers(list, done, need, pages)
         local spent = client.now() - began
+        local due = max(locks / opts.rate, looked / max(opts.rate, min(opts.rate * OTHERS, RATE)))
         if #list > 0 and spent > opts.within then
             for _, server in ipairs(list) do
                 fail(server, "timeout", "it did not come to its end in time")
             end
             break
-        elseif #list > 0 and looked / opts.rate > spent then
-            opts.pause(client, looked / opts.rate - spent)
+        elseif #list > 0 and due > spent then
+            opts.pause(client, due - spent)
         end
     end
     return servers, done, need
@@ -345,7 +348,7 @@ local function result(client, servers, opts)
     end
     for from = 1, #unsure, BATCH do
         local some = {}
-        for i = from, math.min(from + BATCH - 1, #unsure) do
+        for i = from, min(from + BATCH - 1, #unsure) do
             some[#some + 1] = unsure[i]
         end
         if not client.closed then
