@@ -17,7 +17,7 @@
 
 /* A program and the library that it loads must have the same number, which is part of the
  * library's file name. Raise it with every change of code between the cdef markers. */
-#define RL_ABI 31
+#define RL_ABI 32
 
 #pragma GCC visibility push(default)
 /* The Makefile makes the FFI declaration of everything up to "cdef end": plain C
@@ -719,6 +719,9 @@ int rl_known(const void *handle);
 /* Gives node i (from 0) other credentials, for future connections only. user may be NULL.
  * 0, or RL_NOMEM. */
 int rl_set_password(rl_client *client, int i, const char *user, const char *password);
+
+/* Replaces the client's passwords by asterisks in a text that a server gave. */
+void rl_hide_passwords(rl_client *client, char *text);
 
 /* What a file's modes let everybody on this machine do: 1: read it, 2: write or replace
  * it, 3: both; 0: nothing, or there is no such file. */

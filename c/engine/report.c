@@ -100,6 +100,16 @@ void rl_get_times(rl_client *c, int kind, rl_times *out)
     engine_unlock(c);
 }
 
+void rl_hide_passwords(rl_client *c, char *text)
+{
+    if (!c)
+        return;
+    engine_lock(c);
+    for (int i = 0; i < c->core.n; i++)
+        secret_hide(c->core.nodes[i].config->password, text);
+    engine_unlock(c);
+}
+
 const char *rl_cluster(const rl_client *c, int what)
 {
     const char *const texts[] = {c->core.cluster, c->core.hash, c->core.servers};

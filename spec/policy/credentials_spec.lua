@@ -367,6 +367,19 @@ describe("secrets", function()
         assert.is_nil(text:find(SECRET, 1, true), text)
     end)
 
+    it("are in no label of a holder", function()
+        local server = support.server { password = SECRET }
+        local c = support.client({ server.uri }, { password = SECRET })
+        assert(server:call("SET", "x", ("0"):rep(40) .. " 19ab0000000 web " .. SECRET, "PX",
+            60000))
+        local said = { { c:getLock("x"):tryLock(0) }, { c:holder "x" }, { c:locks() } }
+        search(said, {}, "answers")
+        assert.equal("web *******", said[1][2].holder.label)
+        assert.equal("web *******", said[2][1].label)
+        assert.equal("web *******", said[3][1][1].holder.label)
+        assert.is_nil(tostring(said[1][2]):find(SECRET, 1, true))
+    end)
+
     describe("that a server quotes", function()
         it("because it does not know AUTH", function()
             local server = support.server { args = { "--rename-command", "AUTH", "" } }

@@ -1,6 +1,6 @@
 --- redlock status: the holder of a lock, as each server and their majority see it.
+local answers = require "redlock.runtime.answers"
 local args = require "redlock.cli.args"
-local card = require "redlock.text.card"
 local config = require "redlock.cli.config"
 local detail = require "redlock.inspect.detail"
 local question = require "redlock.runtime.question"
@@ -58,7 +58,7 @@ local function ask(client, name)
         elseif not answer.vote then
             row.state, row.message = answer.code, answer.message
         elseif answer.vote > 0 then
-            local its = card.behind(answer.data, 40) or {}
+            local its = answers.card(client, answer.data, 40) or {}
             row.state, row.holder = "held", answer.data:sub(1, 8)
             row.label, row.since = its.label, its.since
             row.who = answer.data
@@ -89,9 +89,12 @@ local function summary(rows)
     if held == nil then
         return nil
     end
-    local its = held and card.behind(who, 40) or {}
-    return { held = held, holder = held and who:sub(1, 8) or nil, label = its.label,
-        since = its.since, remaining = remaining }
+    local its = {}
+    for _, row in ipairs(rows) do
+        its = row.who == who and row or its
+    end
+    return { held = held, holder = its.holder, label = its.label, since = its.since,
+        remaining = remaining }
 end
 
 local function seconds(s, before)

@@ -10,7 +10,6 @@
 -- that lies cannot hide a name; it can never invent a holder, which needs q servers.
 
 local answers = require "redlock.runtime.answers"
-local card = require "redlock.text.card"
 local question = require "redlock.runtime.question"
 local glob = require "redlock.text.glob"
 local holders = require "redlock.inspect.holders"
@@ -231,7 +230,7 @@ end
 
 -- Merges the rows of the servers that answered; false: a server without the name.
 -- @return a row for users; false: nobody holds it; nil: uncertain
-local function merge(name, list, n, now)
+local function merge(client, name, list, now)
     local rows, said, numbers = {}, {}, { waiting = {}, queue = {}, token = {} }
     for i, row in ipairs(list) do
         said[i] = row and { who = row.kind:find "[rpc]" and row.kind or row.who,
@@ -243,25 +242,25 @@ local function merge(name, list, n, now)
             end
         end
     end
-    local held, who, left = holders.view(said, n)
+    local held, who, left = holders.view(said, client.size)
     if not held then
         return held
     end
-    local q, result = limits.quorum(n), { name = name, remaining = left,
+    local result = { name = name, remaining = left,
         waiting = limits.median(numbers.waiting), queue = limits.median(numbers.queue) }
     if #who == 1 then
         result.kind = KINDS[who]
-        result.count = who == "c" and limits.median(numbers.token) or count_of(rows, q)
+        result.count = who == "c" and limits.median(numbers.token) or count_of(rows, client.quorum)
         return result.count > 0 and result
     end
     local function agreed(field)
-        return limits.majority(rows, n, function(row) return row[field] end)
+        return limits.majority(rows, client.size, function(row) return row[field] end)
     end
     local token = agreed "token"
     result.kind = KINDS[token and token > 0 and "f" or agreed "kind" or "l"]
     result.token = token and token > 0 and token or nil
     result.hold = sub(who, 1, DIGITS)
-    local its = card.behind(who, 20)
+    local its = answers.card(client, who, 20)
     result.holder = its and { label = its.label, since = its.since, remaining = left } or nil
     return result
 end
@@ -291,13 +290,13 @@ local function ask_for_entries(client, entries, foreign)
             all[#all + 1] = rows
         end
     end
-    local found, n = {}, client.size
+    local found = {}
     for _, entry in ipairs(entries) do
         local list = {}
         for i, rows in ipairs(all) do
             list[i] = rows[entry] or false
         end
-        found[entry] = merge(sub(entry, 2), list, n, now)
+        found[entry] = merge(client, sub(entry, 2), list, now)
     end
     return found
 end
@@ -324,8 +323,7 @@ end
 -- The names that a majority has. Enough of `servers` are done.
 -- @return a list of rows, with long, more
 local function result(client, servers, opts)
-    local whole, list, n, unsure = {}, { long = 0 }, client.size, {}
-    local longs = {}
+    local whole, list, unsure, longs = {}, { long = 0 }, {}, {}
     for _, server in ipairs(servers) do
         if server.done then
             whole[#whole + 1] = server
@@ -341,7 +339,7 @@ local function result(client, servers, opts)
         for i, server in ipairs(whole) do
             said[i] = server.rows[entry] or false
         end
-        found[entry] = merge(sub(entry, 2), said, n, now) or nil
+        found[entry] = merge(client, sub(entry, 2), said, now) or nil
         if not found[entry] then
             unsure[#unsure + 1] = entry      -- it changed hands during the scan
         end

@@ -1,6 +1,6 @@
 --- All that a majority of the servers knows of one name: readers, permits, a latch, a queue.
 
-local card = require "redlock.text.card"
+local answers = require "redlock.runtime.answers"
 local question = require "redlock.runtime.question"
 local median = require("redlock.runtime.limits").median
 local script_text = require "redlock.runtime.script_text"
@@ -39,8 +39,9 @@ local function read(data, all, waiting)
     end
 end
 
-local function row_of(one, q)
-    local its = card.behind(one.who, 20) or {}
+local function row_of(client, one)
+    local q = client.quorum
+    local its = answers.card(client, one.who, 20) or {}
     sort(one.numbers, function(a, b) return a > b end)
     local row = { hold = sub(one.who, 1, 8), label = its.label, since = its.since }
     if one.kind == "l" then
@@ -83,7 +84,7 @@ function _M.of(client, name, silent)
     for _, one in pairs(all) do
         if #one.numbers >= q then
             local list = result[LISTS[one.kind]]
-            list[#list + 1] = row_of(one, q)
+            list[#list + 1] = row_of(client, one)
         end
     end
     for field, list in pairs { remaining = result.readers, slot = result.permits,

@@ -39,8 +39,8 @@ local DIGITS = { [REFUSED] = 20, [SEEN] = 40, [TAKEN] = 20 }
 local SPLIT = "no majority of the servers names one holder"
 local NAMELESS = "by a program that does not say who it is"
 
-local function holder_of(who, digits, left)
-    local holder = card.behind(who, digits) or {}
+local function holder_of(client, who, digits, left)
+    local holder = answers.card(client, who, digits) or {}
     holder.remaining = left
     return holder
 end
@@ -61,7 +61,7 @@ local function found(client, list, vote)
     if not held then
         return held, why
     end
-    return holder_of(who, DIGITS[vote], vote ~= TAKEN and left or nil)
+    return holder_of(client, who, DIGITS[vote], vote ~= TAKEN and left or nil)
 end
 
 -- Who the servers said holds the lock when they refused a call's last attempt; as found().
@@ -119,7 +119,7 @@ function _M.known(client, id, queue)
     local hold, seen = client.holds.here[id], queue.holder
     local left = hold and rounds.remaining(hold.lease) or 0
     if left > 0 then
-        return holder_of(ffi_values.of(hold.lease), DIGITS[SEEN], left)
+        return holder_of(client, ffi_values.of(hold.lease), DIGITS[SEEN], left)
     end
     return seen and { label = seen.label, since = seen.since,
         remaining = max(seen.remaining - (client.now() - queue.named), 0) } or nil

@@ -21,7 +21,7 @@
 -- false, until they are more than what is held (tidy).
 
 local ffi = require "ffi"
-local card = require "redlock.text.card"
+local answers = require "redlock.runtime.answers"
 local callbacks = require "redlock.lock.callbacks"
 local changes = require "redlock.runtime.changes"
 local rounds = require "redlock.runtime.rounds"
@@ -386,7 +386,7 @@ function Holds:lose(hold, reason, taker)
         if taker == nil then
             taker = ffi_values.taker(hold.lease)
         end
-        hold.holder = taker and card.behind(taker, 20)
+        hold.holder = taker and answers.card(self.client, taker, 20)
     end
     end_hold(self, hold)
     tidy(self)

@@ -2,6 +2,7 @@
 -- round that failed, server by server.
 
 local ffi = require "ffi"
+local card = require "redlock.text.card"
 local errors = require "redlock.runtime.errors"
 local ffi_core = require "redlock.runtime.ffi"
 local reasons = require "redlock.runtime.reasons"
@@ -48,6 +49,18 @@ function _M.yes(list)
         yes = yes + (list[i].vote > 0 and 1 or 0)
     end
     return yes
+end
+
+--- The card after the first `digits` digits of what a server says of a holder; nil: none.
+-- @return as card.read(), without the client's passwords
+function _M.card(client, who, digits)
+    local its = card.behind(who, digits)
+    if its then
+        local label = ffi_new("char[?]", #its.label + 1, its.label)
+        load().rl_hide_passwords(client.core, label)
+        its.label = ffi_string(label)
+    end
+    return its
 end
 
 --- What a failed attempt says about when to try again.

@@ -6,7 +6,8 @@
 ---@class (exact) redlock.LocksOptions
 ---@field foreign? boolean  true: also keys with an end that other libraries may have written
 ---@field limit? integer  most names to return; default: 100,000
----@field rate? integer  locks per second that each server reads, or 7 times as many other keys; default: 100,000 keys
+---@field rate? integer  locks a second from each server, or 7 times as many other keys; default:
+---  100,000 keys
 ---@field pause? fun(client: redlock.Client, s: number)  waits s seconds between pages; may raise
 ---@field within? number  seconds until it gives up with no_quorum; default: 600
 
