@@ -137,14 +137,15 @@ _M.list = {
     } },
 
     -- Stronger than one holder, and needs no second one to show: the keys outlive the hold. (A
-    -- renewal may be answered while its keys are exported.)
+    -- renewal may be answered while its keys are exported, or after its server's clock is stepped.)
     { name = "keys outlive the hold", needs = { "memory", "clocks", "boottime" }, on = {
         hold = function(sim, hold, before)
             local n = 0
             for _, server in ipairs(sim.servers) do
                 local entry = server:entry(hold.name)
-                n = n + (entry and entry.value == hold.value
-                    and sim:gone_at(server, hold.name) >= hold.until_us and 1 or 0)
+                n = n + ((sim.now() - (server.stepped_at or -SECOND) < SECOND
+                    or entry and entry.value == hold.value
+                    and sim:gone_at(server, hold.name) >= hold.until_us) and 1 or 0)
             end
             if n < sim.quorum and hold.until_us > sim.now() and not (before and hold.releasing) then
                 return format("%s holds %s until %s, with %d keys of %d that last so long",

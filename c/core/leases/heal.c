@@ -59,7 +59,9 @@ void heal_imported(struct rl_lease *lease, int i, int64_t now_ms)
 {
     struct core *core = lease->core;
     int64_t brief_ms = core->nodes[i].config->timeout_ms;
-    if (lease->import && !(lease->confirmed & bit(i)))
-        send_to(lease, i, lease->primitive.import,
-                cmd_with_lease(&core->cmds, lease->import, brief_ms), brief_ms, now_ms);
+    if (!lease->import || lease->confirmed & bit(i))
+        return;
+    node_unload(&core->nodes[i], lease->primitive.import);    /* EVAL: it is not sent again */
+    send_to(lease, i, lease->primitive.import,
+            cmd_with_lease(&core->cmds, lease->import, brief_ms), brief_ms, now_ms);
 }
