@@ -33,7 +33,6 @@ enum {
     RL_TEXT_MAX = 512,       /* bytes kept of an error text, with the closing 0 */
     RL_MAX_KEYS = 128,       /* KEYS of one script call */
     RL_MAX_ARGS = 16,        /* further ARGV of one script call */
-    RL_MAX_SCRIPTS = 256,    /* scripts of one client */
     RL_RUN_ID_MAX = 41,      /* a server's run_id, with the closing 0 */
     RL_CLUSTER_MAX = 33,     /* the name of a cluster, with the closing 0 */
     RL_SERVERS_MAX = 10240,  /* a list of servers, with the closing 0 */
@@ -416,8 +415,8 @@ int rl_nonce(char *out);
 
 /* Makes a client of n nodes (1..RL_MAX_NODES). Copies its arguments, and reads the files
  * of certificates if a node has TLS; does not connect yet. key: NULL; or len bytes that
- * identify the settings: the client is shared by all in this process who open it with this
- * key, and give it back with rl_unshare().
+ * identify the settings but lease_ms, of which the shortest counts: the client is shared by
+ * all in this process who open it with this key, and give it back with rl_unshare().
  * NULL, with a text in err: out of memory, a bad file, or a build without TLS. */
 rl_client *rl_open(const char *key, size_t len, const rl_options *options,
                    const rl_node_options *nodes, int n, char *err, size_t err_size);
@@ -429,7 +428,7 @@ rl_client *rl_open(const char *key, size_t len, const rl_options *options,
 void rl_close(rl_client *client);
 
 /* Registers a script and loads it on every connection. Returns its number, the same for
- * the same text; -1: more than RL_MAX_SCRIPTS; -2: out of memory. */
+ * the same text; -1: there are 32,767; -2: out of memory. */
 int rl_script(rl_client *client, const char *body, size_t len);
 
 /* Starts one attempt: runs the primitive's acquire script on all nodes, with a new

@@ -143,7 +143,8 @@ void close_free(struct core *core)
         free(round);
     }
     for (int i = 0; i < core->scripts.count; i++)
-        free(core->scripts.item[i].body);
+        free(core->scripts.item[i]);
+    free(core->scripts.item);
     cmd_pool_free(&core->cmds);
     timers_free(&core->timers);
     timers_free(&core->pace.waiting);

@@ -36,7 +36,7 @@ int core_init(struct core *core, const struct node_config *configs, int n,
              state_add_timers(core, (uint32_t)links + 2) == 0;
     for (int k = 0; ok && k < links; k++) {
         core->node_timers[k].kind = TIMER_NODE;
-        ok = node_init(&core->nodes[k], &configs[k % n], &core->scripts) == 0;
+        ok = node_init(&core->nodes[k], &configs[k % n], &core->scripts, k) == 0;
         core->nodes[k].subscriber = k >= n;
     }
     if (ok)
@@ -51,18 +51,22 @@ int core_script(struct core *core, const char *body, size_t len, int64_t now_ms)
 {
     struct scripts *s = &core->scripts;
     for (int i = 0; i < s->count; i++) {
-        if (s->item[i].len == len && !memcmp(s->item[i].body, body, len))
+        if (s->item[i]->len == len && !memcmp(s->item[i]->body, body, len))
             return i;
     }
-    if (s->count == RL_MAX_SCRIPTS)
+    if (s->count == INT16_MAX)           /* request.script */
         return -1;
-    char *copy = malloc(len + 1);
-    if (!copy)
+    struct script **item = realloc(s->item, (size_t)(s->count + 1) * sizeof(*item));
+    if (!item)
         return -2;
-    memcpy(copy, body, len);
-    copy[len] = '\0';
-    s->item[s->count].body = copy;
-    s->item[s->count].len = len;
+    s->item = item;
+    struct script *new =
+        calloc(1, sizeof(*new) + (size_t)core->n * sizeof(new->at[0]) + len + 1);
+    if (!new)
+        return -2;
+    new->body = memcpy(&new->at[core->n], body, len);
+    new->len = len;
+    item[s->count] = new;
     for (int i = 0; i < core->n; i++) {
         /* Loading may fail: EVAL is used instead. */
         if (core->nodes[i].state >= NODE_HANDSHAKE &&

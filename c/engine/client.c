@@ -314,8 +314,13 @@ rl_client *rl_open(const char *key, size_t len, const rl_options *options,
             clients->prev = c;
         clients = c;
     }
-    if (c)
+    if (c) {
         c->users++;
+        engine_lock(c);
+        if (options->lease_ms && options->lease_ms < c->core.lease_ms)
+            c->core.lease_ms = options->lease_ms;
+        engine_unlock(c);
+    }
     pthread_mutex_unlock(&clients_mutex);
     return c;
 }

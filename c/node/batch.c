@@ -24,7 +24,7 @@ int node_call_with(struct node *nd, int many, int script, const struct cmd *cmd,
     int full = node_room(nd, (uint32_t)b->len + 1);
     if (full)
         return full;
-    size_t texts = nd->scripts->item[many].len + nd->scripts->item[script].len + 512 +
+    size_t texts = nd->scripts->item[many]->len + nd->scripts->item[script]->len + 512 +
                    (last_arg ? strlen(last_arg) : 0);
     if (!buf_reserve(&nd->out, b->bytes + cmd->len + texts))
         return RL_NOMEM;

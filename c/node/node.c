@@ -10,11 +10,12 @@
 #include "node/questions.h"
 
 int node_init(struct node *nd, const struct node_config *config,
-              const struct scripts *scripts)
+              const struct scripts *scripts, int place)
 {
     memset(nd, 0, sizeof(*nd));
     nd->config = config;
     nd->scripts = scripts;
+    nd->place = place;
     nd->code = RL_REFUSED;
     snprintf(nd->text, sizeof(nd->text), "not connected yet");
     nd->queue_cap = 64;
@@ -114,10 +115,15 @@ int node_request(struct node *nd, enum request_kind kind, int n, const char *con
     return 0;
 }
 
+static struct script_at *script_at(const struct node *nd, int script)
+{
+    return &nd->scripts->item[script]->at[nd->place];
+}
+
 static int put_load(struct node *nd, int script, int64_t now_ms)
 {
-    const char *body = nd->scripts->item[script].body;
-    size_t len = nd->scripts->item[script].len;
+    const char *body = nd->scripts->item[script]->body;
+    size_t len = nd->scripts->item[script]->len;
     if (queue_reserve(nd) || !buf_reserve(&nd->out, len + 64))
         return -1;
     uint64_t start = buf_offset(&nd->out);
@@ -133,7 +139,8 @@ int node_connected(struct node *nd, int64_t now_ms)
 {
     assert(nd->state == NODE_CONNECTING);
     nd->state = NODE_HANDSHAKE;
-    memset(nd->loaded, 0, sizeof(nd->loaded));
+    for (int i = 0; i < nd->scripts->count && !nd->subscriber; i++)
+        node_unload(nd, i);
     nd->timing = nd->looking = 0;
     nd->listing = nd->listing < 0 ? -1 : 0;
     memset(&nd->info, 0, sizeof(nd->info));
@@ -244,9 +251,10 @@ static int node_greeted(struct node *nd, const struct request *r)
         questions_servers_answered(nd);
     if (!failed) {
         if (r->kind == REQUEST_LOAD && reply->text_len == SHA_LEN) {
-            snprintf(nd->evalsha[r->script], EVALSHA_LEN + 1, "$7\r\nEVALSHA\r\n$40\r\n%s\r\n",
+            struct script_at *here = script_at(nd, r->script);
+            snprintf(here->evalsha, EVALSHA_LEN + 1, "$7\r\nEVALSHA\r\n$40\r\n%s\r\n",
                      reply->text);
-            nd->loaded[r->script] = 1;
+            here->loaded = 1;
         }
         return 0;
     }
@@ -373,18 +381,20 @@ void node_refuse(struct node *nd, int code, const char *format, ...)
 
 int node_put_script(struct node *nd, int script, int n, size_t room)
 {
-    int by_sha = nd->loaded[script];
-    size_t len = nd->scripts->item[script].len;
+    const struct script *s = nd->scripts->item[script];
+    struct script_at *here = script_at(nd, script);
+    int by_sha = here->loaded;
+    size_t len = s->len;
     if (!buf_reserve(&nd->out, (by_sha ? EVALSHA_LEN : len) + room + 96))
         return -1;
     wire_array(&nd->out, n + 2);
     if (by_sha) {
-        wire_raw(&nd->out, nd->evalsha[script], EVALSHA_LEN);
+        wire_raw(&nd->out, here->evalsha, EVALSHA_LEN);
     } else {
         wire_bulk(&nd->out, "EVAL", 4);
-        wire_bulk(&nd->out, nd->scripts->item[script].body, len);
+        wire_bulk(&nd->out, s->body, len);
     }
-    nd->loaded[script] = nd->evalsha[script][0] != '\0';    /* EVAL loads a script as well */
+    here->loaded = here->evalsha[0] != '\0';    /* EVAL loads a script as well */
     return by_sha;
 }
 
@@ -458,5 +468,5 @@ int node_load(struct node *nd, int script, int64_t now_ms)
 
 void node_unload(struct node *nd, int script)
 {
-    nd->loaded[script] = 0;
+    script_at(nd, script)->loaded = 0;
 }

@@ -29,17 +29,24 @@ enum {
     NODE_PAUSE_MIN_MS = 6,
 };
 
+/* $7 EVALSHA $40 and the sha, with line ends. */
+enum { SHA_AT = 18, SHA_LEN = 40, EVALSHA_LEN = SHA_AT + SHA_LEN + 2 };
+
+struct script {
+    const char *body;
+    size_t len;
+    struct script_at {
+        uint8_t loaded;           /* 1: the server has it, as far as we know */
+        char evalsha[EVALSHA_LEN + 1];    /* "EVALSHA" and the sha, as sent; "": the server
+                                     has not told the sha */
+    } at[];                       /* each node */
+};
+
 /* The scripts of a client; its nodes share them. */
 struct scripts {
     int count;
-    struct {
-        char *body;
-        size_t len;
-    } item[RL_MAX_SCRIPTS];
+    struct script **item;
 };
-
-/* $7 EVALSHA $40 and the sha, with line ends. */
-enum { SHA_AT = 18, SHA_LEN = 40, EVALSHA_LEN = SHA_AT + SHA_LEN + 2 };
 
 struct node_config {
     char *label;                  /* the node's name in messages; may be NULL */
@@ -98,6 +105,7 @@ struct batch;
 struct node {
     const struct node_config *config;
     const struct scripts *scripts;
+    int place;                    /* in script.at */
     int subscriber;               /* takes messages instead of calls; set once */
     enum node_state state;
     struct buf out;               /* bytes to write to the connection */
@@ -105,9 +113,6 @@ struct node {
     struct request *queue;        /* ring of queue_cap, a power of two */
     uint32_t queue_cap, queue_head, queue_len;
     struct batch *batch;          /* calls that go together; NULL: there were none yet */
-    uint8_t loaded[RL_MAX_SCRIPTS];    /* 1: the server has it, as far as we know */
-    char evalsha[RL_MAX_SCRIPTS][EVALSHA_LEN + 1];    /* "EVALSHA" and the sha, as sent; "":
-                                     the server has not told the sha */
     int code;                     /* why the node gives no votes: rl_code, with text */
     int why;                      /* rl_why: more on that code, then without text */
     char text[RL_TEXT_MAX];
@@ -154,7 +159,7 @@ void node_config_free(struct node_config *config);
 
 /* 0, or -1: out of memory. config and scripts must outlive the node. */
 int node_init(struct node *nd, const struct node_config *config,
-              const struct scripts *scripts);
+              const struct scripts *scripts, int place);
 void node_free(struct node *nd);
 
 /* Call when the caller begins to connect. */

@@ -2,6 +2,7 @@
  * however they arrive, and a node's conversation ends in READY, or in one failure with a
  * reason, without a read outside, a leak or unbounded memory.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "fuzz.h"
@@ -81,10 +82,14 @@ static const struct node_config configs[] = {
      .connect_timeout_ms = 1000},
 };
 
-static struct scripts scripts = {
-    .count = 2,
-    .item = {{"return 1", 8}, {"return 2", 8}},
-};
+static struct script *new_script(const char *body)
+{
+    struct script *script = calloc(1, sizeof(*script) + sizeof(script->at[0]));
+    MUST(script != NULL);
+    script->body = body;
+    script->len = strlen(body);
+    return script;
+}
 
 /* Calls that wait for an answer are told from each other by their owner. */
 static char owners[8];
@@ -151,15 +156,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_same(&whole, &pieces);
 
     struct node nd;
+    struct script *item[] = {new_script("return 1"), new_script("return 2")};
+    struct scripts scripts = {.count = 2, .item = item};
     rl_bytes key = {"k", 1};
     struct cmd *cmd = cmd_new(&pool, &key, 1, NULL, 0);
-    MUST(cmd && node_init(&nd, &configs[mode >> 4 & 1], &scripts) == 0);
+    MUST(cmd && node_init(&nd, &configs[mode >> 4 & 1], &scripts, 0) == 0);
     nd.subscriber = mode >> 5 & 1;
     for (int again = 0; again < 2; again++) {     /* the next connection starts clean */
         converse(&in, &nd, cmd);
         hang_up(&nd, 5000);
     }
     node_free(&nd);
+    free(item[0]);
+    free(item[1]);
     cmd_unref(&pool, cmd);
     cmd_pool_free(&pool);
     return 0;

@@ -197,7 +197,7 @@ describe("over the host", function()
                 end
                 local first, next_one = 60, 60
                 for i = 1, 5 do
-                    local c = new { nodes = { "%s", "%s", proxy.uri }, max_waiting = 1000 + i }
+                    local c = new { nodes = { "%s", "%s", proxy.uri }, timeout = 2 + i / 100 }
                     first = math.min(first, late(c))     -- it is not connected yet
                     next_one = math.min(next_one, late(c))
                     c:close()
@@ -454,12 +454,12 @@ describe("over the host", function()
             assert(client:getLock("kept", { owner = "me" }):lock())
             local before = threads()
             for i = 1, 5 do
-                local c = new { max_waiting = 1000 + i }
+                local c = new { timeout = 2 + i / 100 }
                 local l = c:getLock("x" .. i, { owner = "me" })
                 assert(l:tryLock(5) and l:unlock())
             end
             assert(threads() == before + 5)
-            local again, from = new { max_waiting = 1001 }, now()
+            local again, from = new { timeout = 2 + 1 / 100 }, now()
             assert(again:connect())
             repeat
                 collectgarbage()
@@ -467,7 +467,7 @@ describe("over the host", function()
             until threads() == before + 1 or now() - from > 90
             assert(threads() == before + 1, threads() - before)
             -- They can be had again, and so can one that was never closed.
-            for _, c in ipairs { again, new { max_waiting = 1002 } } do
+            for _, c in ipairs { again, new { timeout = 2 + 2 / 100 } } do
                 local l = c:getLock("y", { owner = "me" })
                 assert(l:tryLock(5) and l:unlock())
             end

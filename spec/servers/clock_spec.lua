@@ -69,6 +69,27 @@ describe("a server whose clock is stepped", function()
         end)
     end
 
+    -- By more than fits that lease, less than fits the other one.
+    it("is found by the shortest lease of clients that share its connections", function()
+        local cluster = support.cluster(3, { clocks = true }):admit(60)
+        local ng = support.nginx { nodes = cluster, options = "lease = 50, on_event = note",
+            first = [[ suspect = {}
+                function note(e)
+                    if e.type == "node_suspect" then suspect[1] = e.node end
+                end ]],
+            init = [[ short = redlock.new { nodes = nodes, cluster = "spec", timeout = 2,
+                connect_timeout = 5, lease = 1 } ]],
+            server = [[ location = /turn { content_by_lua_block {
+                for _, c in ipairs { client, short } do c:getLock("turn"):isLocked() end
+                ngx.print(suspect[1])
+            } } ]] }
+        ng:get "/turn"
+        assert.equal(1, cluster[3]:connections())
+        cluster[3].clock:set(0.3)
+        support.eventually(function() return ng:get "/turn" == cluster[3].uri end, 30)
+        ng:ends "QUIT"
+    end)
+
     it("is found by the acquire itself", function()
         local cluster = support.cluster(3, { clocks = true }):admit(MAX_LEASE)
         local client, event = observer(cluster)

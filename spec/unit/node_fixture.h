@@ -21,6 +21,7 @@
 struct fixture {
     struct node_config config;
     struct scripts scripts;
+    struct script *item[8];
     struct node node;
     struct cmd_pool pool;
     struct cmd *cmd;
@@ -32,7 +33,8 @@ static inline void set_up(struct fixture *f)
     memset(f, 0, sizeof(*f));
     f->config.timeout_ms = 250;
     f->config.connect_timeout_ms = 1000;
-    REQUIRE(node_init(&f->node, &f->config, &f->scripts) == 0);
+    f->scripts.item = f->item;
+    REQUIRE(node_init(&f->node, &f->config, &f->scripts, 0) == 0);
     f->cmd = cmd_new(&f->pool, &(rl_bytes){"key", 3}, 1, &(rl_bytes){"arg", 3}, 1);
     REQUIRE(f->cmd != NULL);
 }
@@ -40,14 +42,19 @@ static inline void set_up(struct fixture *f)
 static inline void tear_down(struct fixture *f)
 {
     node_free(&f->node);
+    for (int i = 0; i < f->scripts.count; i++)
+        free(f->item[i]);
     cmd_unref(&f->pool, f->cmd);
     cmd_pool_free(&f->pool);
 }
 
-static inline void add_script(struct fixture *f, char *body)
+static inline void add_script(struct fixture *f, const char *body)
 {
-    f->scripts.item[f->scripts.count].body = body;
-    f->scripts.item[f->scripts.count++].len = strlen(body);
+    struct script *new = calloc(1, sizeof(*new) + sizeof(new->at[0]));
+    REQUIRE(new && f->scripts.count < (int)(sizeof(f->item) / sizeof(f->item[0])));
+    new->body = body;
+    new->len = strlen(body);
+    f->item[f->scripts.count++] = new;
 }
 
 /* Takes what was written: words with spaces between, commands with "; ". */

@@ -40,7 +40,8 @@ enum {
     SIM_CONFIRM,
     SIM_HEAL,
     SIM_FENCED_IMPORT,
-    SIM_SCRIPTS
+    SIM_SCRIPTS,
+    SIM_MAX_SCRIPTS = 256         /* that a server knows */
 };
 
 /* Servers' clocks count from 1970, ours from the boot: mixing them up shows. */
@@ -99,7 +100,7 @@ struct sim_server {
     int wants;                    /* the core has something to write */
     struct sim_stream live, ghost;
     struct buf out;               /* answers on their way */
-    uint8_t loaded[RL_MAX_SCRIPTS];
+    uint8_t loaded[SIM_MAX_SCRIPTS];
     struct sim_key key[SIM_KEYS];
     int keys;
     int64_t counter;              /* of grants, one for all names */

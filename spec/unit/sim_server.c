@@ -298,8 +298,8 @@ static int script_number(const struct sim *s, const redisReply *word, int by_sha
     for (int k = 0; k < s->core.scripts.count; k++) {
         char sha[41];
         sha_of(k, sha);
-        const char *want = by_sha ? sha : s->core.scripts.item[k].body;
-        size_t len = by_sha ? 40 : s->core.scripts.item[k].len;
+        const char *want = by_sha ? sha : s->core.scripts.item[k]->body;
+        size_t len = by_sha ? 40 : s->core.scripts.item[k]->len;
         if (word->len == len && !memcmp(word->str, want, len))
             return k;
     }

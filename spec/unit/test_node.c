@@ -50,9 +50,9 @@ NODE_TEST(handshake_says_all)
         REQUIRE(wire_feed(&f->node.wire, answers + i, 1) == 0);
     }
     CHECK_INT(next(f, 5), NODE_UP);
-    CHECK(f->node.loaded[0] && f->node.loaded[1]);
-    CHECK(!memcmp(f->node.evalsha[0] + SHA_AT, SHA0, SHA_LEN));
-    CHECK(!memcmp(f->node.evalsha[1] + SHA_AT, SHA1, SHA_LEN));
+    CHECK(f->item[0]->at[0].loaded && f->item[1]->at[0].loaded);
+    CHECK(!memcmp(f->item[0]->at[0].evalsha + SHA_AT, SHA0, SHA_LEN));
+    CHECK(!memcmp(f->item[1]->at[0].evalsha + SHA_AT, SHA1, SHA_LEN));
 }
 
 NODE_TEST(password_without_a_user)
@@ -274,7 +274,7 @@ NODE_TEST(loads_again_after_a_break)
     node_connecting(&f->node, 5000);
     REQUIRE(node_connected(&f->node, 5000) == 0);
     CHECK_STR(sent(f), ASKS "SCRIPT LOAD return 1; PING");
-    CHECK(!f->node.loaded[0]);
+    CHECK(!f->item[0]->at[0].loaded);
 }
 
 NODE_TEST(scripts_come_later)
@@ -308,7 +308,7 @@ NODE_TEST(scripts_come_during_the_handshake)
     CHECK_STR(sent(f), "SCRIPT LOAD return 1");
     feed(f, "$40\r\n" SHA0 "\r\n");
     CHECK_INT(next(f, 3), NODE_IDLE);
-    CHECK(f->node.loaded[0]);
+    CHECK(f->item[0]->at[0].loaded);
 }
 
 /* ---- health ---- */

@@ -1,5 +1,6 @@
 /* test_scripts.c - scripts that servers do not know, or not any more. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "sim.h"
@@ -112,11 +113,14 @@ SIM_TEST(noscript_to_everything, sim_up(1))
 
 /* ---- scripts ---- */
 
-static int count(const uint8_t *loaded)
+/* How many scripts of the server a node knows; all of them are on the server. */
+static int count(const struct sim *s, int i)
 {
     int n = 0;
-    for (int k = 0; k < RL_MAX_SCRIPTS; k++)
-        n += loaded[k];
+    for (int k = 0; k < s->core.scripts.count; k++) {
+        CHECK_INT(s->core.scripts.item[k]->at[i].loaded, s->server[i].loaded[k]);
+        n += s->server[i].loaded[k];
+    }
     return n;
 }
 
@@ -127,17 +131,25 @@ SIM_TEST(same_script_same_number, sim_up(1))
     CHECK_INT(core_script(&s->core, "rel\0ase", 7, s->now_ms), SIM_SCRIPTS + 1);
     CHECK_INT(core_script(&s->core, "", 0, s->now_ms), SIM_SCRIPTS + 2);
     sim_run(s);
-    CHECK_INT(count(s->server[0].loaded), SIM_SCRIPTS + 3);
-    CHECK_INT(count(s->core.nodes[0].loaded), SIM_SCRIPTS + 3);
+    CHECK_INT(count(s, 0), SIM_SCRIPTS + 3);
     char body[16];
-    for (int k = SIM_SCRIPTS + 3; k < RL_MAX_SCRIPTS; k++) {
+    for (int k = SIM_SCRIPTS + 3; k < SIM_MAX_SCRIPTS; k++) {
         int len = snprintf(body, sizeof(body), "script %d", k);
         CHECK_INT(core_script(&s->core, body, (size_t)len, s->now_ms), k);
     }
-    CHECK_INT(core_script(&s->core, "one more", 8, s->now_ms), -1);
     CHECK_INT(core_script(&s->core, "acquire", 7, s->now_ms), SIM_ACQUIRE);
     sim_run(s);
-    CHECK_INT(count(s->core.nodes[0].loaded), RL_MAX_SCRIPTS);
+    CHECK_INT(count(s, 0), SIM_MAX_SCRIPTS);
+    struct scripts full = {.count = INT16_MAX, .item = calloc(INT16_MAX, sizeof(*full.item))};
+    struct scripts before = s->core.scripts;
+    REQUIRE(full.item != NULL);
+    for (int k = 0; k < INT16_MAX; k++)
+        full.item[k] = before.item[k % before.count];
+    s->core.scripts = full;
+    CHECK_INT(core_script(&s->core, "one more", 8, s->now_ms), -1);
+    CHECK_INT(core_script(&s->core, "acquire", 7, s->now_ms), SIM_ACQUIRE);
+    s->core.scripts = before;
+    free(full.item);
 }
 
 /* A primitive that is first used while the connections are being made. */
@@ -149,7 +161,7 @@ SIM_TEST(script_during_the_handshake_is_loaded, sim_new(1))
     CHECK_INT(s->core.nodes[0].state, NODE_HANDSHAKE);
     int late = core_script(&s->core, "late", 4, s->now_ms);
     CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
-    CHECK(s->server[0].loaded[late] && s->core.nodes[0].loaded[late]);
+    CHECK(s->server[0].loaded[late] && s->core.scripts.item[late]->at[0].loaded);
 }
 
 SUITE(scripts, T(unknown_scripts_are_sent_in_full), T(unknown_scripts_in_a_pipeline),

@@ -46,7 +46,7 @@ local each = pairs            -- for finalizers: see finalizers.lua
 local ngx = rawget(_G, "ngx")
 local nginx = ngx and ngx.timer              -- not in a thread of a pool
 local getmetatable, setmetatable = getmetatable, setmetatable
-local tonumber, tostring, type = tonumber, tostring, type
+local tonumber, type = tonumber, type
 
 local _M = {}
 
@@ -107,17 +107,14 @@ end
 
 -- ---- the core --------------------------------------------------------------------
 
--- The structures refer to strings of the client's options and credentials.
+-- The fields of rl_node_options, for each node.
 local function core_nodes(self)
-    local nodes = self.options.nodes
-    local list = ffi.new("rl_node_options[?]", #nodes)
-    for i, node in ipairs(nodes) do
-        local n = list[i - 1]
-        n.label = node.label
-        n.host, n.path, n.port, n.db = node.host, node.path, node.port or 0, node.db
-        n.tls, n.server_name = node.tls and 1 or 0, node.server_name
-        n.password_file = node.password_file
-        n.password, n.user = self.credentials:of(i)
+    local list = {}
+    for i, node in ipairs(self.options.nodes) do
+        local password, user = self.credentials:of(i)
+        list[i] = { label = node.label, host = node.host, path = node.path, port = node.port,
+            db = node.db, tls = node.tls and 1 or 0, server_name = node.server_name,
+            password_file = node.password_file, password = password, user = user }
     end
     return list
 end
@@ -138,8 +135,9 @@ local AS = {
     end,
 }
 
+-- The fields of rl_options.
 local function core_options(o)
-    local settings = ffi.new("rl_options")
+    local settings = {}
     for _, row in ipairs(options.rows) do
         if row.c then
             settings[row.c] = AS[row.as](o[row.name])
@@ -150,28 +148,6 @@ local function core_options(o)
     return settings
 end
 
--- All that the core is opened with, as a string: clients with equal strings share one core.
-local function share_key(self)
-    local all, parts = {}, {}
-    for name, value in pairs(self.options) do
-        all[name] = value
-    end
-    all.on_event, all.label = nil, nil
-    for i, node in ipairs(self.options.nodes) do
-        for name, value in pairs(node) do
-            all[i .. "." .. name] = value
-        end
-        all[i .. ".password"], all[i .. ".user"] = self.credentials:of(i)
-    end
-    for name, value in pairs(all) do
-        if type(value) ~= "table" and type(value) ~= "function" then
-            parts[#parts + 1] = ("%s=%q"):format(name, tostring(value))
-        end
-    end
-    table.sort(parts)
-    return table.concat(parts, "\n")
-end
-
 -- Apart from Client:open(), as LuaJIT does not compile functions that make closures.
 local function open(self)
     rounds.load()
@@ -179,8 +155,7 @@ local function open(self)
     if not ok or self.closed or self.core then       -- by a password function
         return ok and not self.closed or nil, err
     end
-    local core, why = self.host.open(self, core_options(self.options), core_nodes(self),
-        function() return share_key(self) end)
+    local core, why = self.host.open(self, core_options(self.options), core_nodes(self))
     if not core then
         return nil, why:find "^out of memory" and errors.new("nomem", "the client")
             or errors.new("config", why)
@@ -189,8 +164,9 @@ local function open(self)
     if self.meter then
         rounds.load().rl_get_times(core, 1, ffi.new "rl_times")    -- it times rounds from now on
     end
-    self.registered = {}
-    self.holds.losses = changes.counters(self).losses      -- of others who share it
+    self.registered, self.scripts_registered = {}, 0
+    local counted = changes.counters(self)                 -- of others who share it
+    self.holds.losses, self.events.renewals = counted.losses, counted.renewals
     if self.from.source then
         self.events:emit { type = "configured", source = self.from.source }
     end

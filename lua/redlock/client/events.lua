@@ -208,8 +208,8 @@ local function emit_renewed(self, from, to)
     for k = to, from, -1 do
         local key = changes.renewed_as(self.client, k)
         local hold = key and self.client.holds.live[key]
-        if not key then          -- the core no longer knows whose
-            count = count + k - from + 1
+        if not key then          -- the core no longer knows whose: where it is shared, of others
+            count = self.client.host.shares and count or count + k - from + 1
             break
         elseif hold then
             count = count + 1

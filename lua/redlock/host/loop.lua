@@ -56,12 +56,11 @@ end
 
 -- Clients, which share cores.
 local function add_clients(host, box)
-    function host.open(client, settings, nodes, key)
+    function host.open(client, settings, nodes)
         if not box:is_ready() then
             return nil, "out of memory"
         end
-        local core, why = cores.share(key(), settings, nodes, #client.options.nodes,
-            box.mailbox)
+        local core, why = cores.share(settings, nodes, client.meter, box.mailbox)
         box.clients[client] = core and true
         return core, why
     end
@@ -159,7 +158,7 @@ function _M.new(def)
     function host.wait(round, abandon, a, b)
         return box:wait(round, abandon, a, b)
     end
-    host.concurrent = always
+    host.concurrent, host.shares = always, true
     add_clients(host, box)
     add_futures(host, box)
     add_holds(host, box)

@@ -7,8 +7,8 @@
 --                     most waits take place in the core
 -- and functions that mostly event loops need (made by loop.lua):
 --   host.accept(opts) raises for an option that does not go with the host
---   host.open(client, settings, nodes, key)  the core of a client, or nil and why; clients whose
---                     key() is the same may share one
+--   host.open(client, settings, nodes)  the core of a client, or nil and why: see cores.lua; with
+--                     host.shares others may use it, too
 --   host.close(client)
 --   host.start(future, body)  runs body() as a task, and finishes the future if it cannot
 --   host.begin_directly(future, ...)  or nil: see Tasks:begin_directly
@@ -98,8 +98,8 @@ end
 _M.accept, _M.took, _M.look_within = nothing, nothing, nothing
 _M.attend, _M.look_again, _M.drop, _M.let_go = nothing, nothing, nothing, nothing
 
-function _M.open(client, settings, nodes)
-    return cores.open(settings, nodes, #client.options.nodes)
+function _M.open(_, settings, nodes)
+    return cores.open(settings, nodes)
 end
 
 function _M.close(client)

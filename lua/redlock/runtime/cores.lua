@@ -1,10 +1,11 @@
 --- Opens and closes a client's C core: its own, or one that the clients of an event loop share.
 
 local ffi = require "ffi"
+local ffi_values = require "redlock.runtime.ffi_values"
 local finalizers = require "redlock.runtime.finalizers"
 local rounds = require "redlock.runtime.rounds"
 
-local max = math.max
+local max, pairs = math.max, pairs
 
 local _M = {}
 
@@ -31,12 +32,19 @@ local function kept(core, close, text)
     return ffi.gc(core, finalizers.of_core(close))
 end
 
---- Opens a core for one client, with rl_options and n rl_node_options.
+-- rl_open(); key: a string, or nil.
+local function open(key, settings, nodes, text)
+    return rounds.load().rl_open(key, key and #key or 0, ffi.new("rl_options", settings),
+        ffi.new("rl_node_options[?]", #nodes, nodes), #nodes, text, MAX_TEXT)
+end
+
+--- Opens a core for one client. settings: the fields of rl_options; nodes: a list of those of
+-- rl_node_options.
 -- @return the core, which closes when collected; or nil and a sentence: what is wrong
-function _M.open(settings, nodes, n)
+function _M.open(settings, nodes)
     count_opened()
-    local C, text = rounds.load(), ffi.new("char[?]", MAX_TEXT)
-    return kept(C.rl_open(nil, 0, settings, nodes, n, text, MAX_TEXT), C.rl_close, text)
+    local text = ffi.new("char[?]", MAX_TEXT)
+    return kept(open(nil, settings, nodes, text), rounds.load().rl_close, text)
 end
 
 --- Releases all locks of a core, and closes its connections.
@@ -51,11 +59,27 @@ local function stop_serving(core, mailbox, close)
     C.rl_unshare(core, close)
 end
 
---- Like open(), for a core that all callers with the same key share, and that the loop which polls
--- the mailbox turns. key: a string with all that the core is opened with.
-function _M.share(key, settings, nodes, n, mailbox)
+-- All that a core is opened with, as a string, but for the default lease: the shortest counts. A
+-- meter has cores of its own, as it counts what they do.
+local function key_of(settings, nodes, meter)
+    if meter then
+        meter.id = meter.id or ffi_values.nonce()
+    end
+    local parts = { "meter=" .. (meter and meter.id or "") }
+    for i = 0, #nodes do
+        for name, value in pairs(nodes[i] or settings) do
+            parts[#parts + 1] = name ~= "lease_ms" and ("%d.%s=%q"):format(i, name, value) or nil
+        end
+    end
+    table.sort(parts)
+    return table.concat(parts, "\n")
+end
+
+--- Like open(), for a core that is shared by all callers to whom it looks the same and who have the
+-- same meter, or none. The loop that polls the mailbox turns it.
+function _M.share(settings, nodes, meter, mailbox)
     local C, text = rounds.load(), ffi.new("char[?]", MAX_TEXT)
-    local core = C.rl_open(key, #key, settings, nodes, n, text, MAX_TEXT)
+    local core = open(key_of(settings, nodes, meter), settings, nodes, text)
     if core ~= nil and C.rl_mailbox_serve(mailbox, core) ~= 0 then
         C.rl_unshare(core, 0)
         return nil, "out of memory"

@@ -10,6 +10,8 @@ local concat, find, format, match, sub = table.concat, string.find, string.forma
 
 local _M = {}
 
+local MAX = 256                  -- scripts of a client: more are made anew all the time
+
 local function read(name)
     local path, tried = package.searchpath(name, package.path)
     if not path then
@@ -101,14 +103,18 @@ function _M.compile(text, name)
 end
 
 --- Gives a script to a client's core, and returns its number there; nil: no memory. C: that core's
--- namespace; what: the script's name in errors. Raises when the core has no room.
+-- namespace; what: the script's name in errors. Raises when the client has too many.
 function _M.register(C, client, what, body)
-    local id = C.rl_script(client.core, body, #body)
-    if id == -1 then
-        error(format("redlock: %s: a client has room for %d different scripts", what,
-            C.RL_MAX_SCRIPTS), 0)
+    local known = client.registered
+    if not known[body] then
+        local id = client.scripts_registered < MAX and C.rl_script(client.core, body, #body) or -1
+        if id == -1 then
+            error(format("redlock: %s: a client has room for %d different scripts", what, MAX), 0)
+        end
+        known[body] = id >= 0 and id or nil
+        client.scripts_registered = client.scripts_registered + (id >= 0 and 1 or 0)
     end
-    return id >= 0 and id or nil
+    return known[body]
 end
 
 return _M

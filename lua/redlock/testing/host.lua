@@ -83,7 +83,7 @@ end
 
 function _M.open(client, settings, nodes)
     world:connect(client, nodes)
-    return cores.open(settings, nodes, #client.options.nodes)
+    return cores.open(settings, nodes)
 end
 
 function _M.close(client)

@@ -122,10 +122,9 @@ function World:connect(client, nodes)
         if not server then
             error(format("redlock.testing: no server of this world is at %s", node.label), 0)
         end
-        local n = nodes[i - 1]
-        n.port, n.path, n.tls = server.index + 1, nil, 0
-        n.host = "127.0.0.1"
-        server.password = n.password ~= nil and ffi_string(n.password) or server.password
+        local n = nodes[i]
+        n.host, n.port, n.path, n.tls = "127.0.0.1", server.index + 1, nil, 0
+        server.password = n.password or server.password
     end
     if self.processes == C.SIM_PROCESSES then
         error(format("redlock.testing: a world has room for %d clients", C.SIM_PROCESSES), 0)

@@ -3,7 +3,8 @@
 -- Part of types.lua: counters of locks.
 
 ---Counts the outcomes of lock calls, and how long they wait and hold, for Prometheus. It counts
----names in groups, since there can be any number of names.
+---names in groups, since there can be any number of names. Clients with other metrics, or none,
+---have connections of their own.
 ---```lua
 ---local metrics = require("redlock.metrics").new()
 ---local c = redlock.new { nodes = servers, metrics = metrics }

@@ -113,7 +113,9 @@
 
 -- ---- client:stats() --------------------------------------------------------------
 
----The counters of `client:stats`, since the client was made.
+---The counters of `client:stats`, since the client was made. In an event loop, clients that differ
+---only in `prefix`, `lease`, `label`, `on_event` and how they wait share connections: `owed`,
+---`forgone`, `renewals` and `nodes` count for all of them.
 ---```lua
 ---local stats = client:stats()
 ---print(stats.acquired, stats.lost, stats.waiting)
@@ -129,10 +131,10 @@
 ---@field waiting integer  calls that wait now
 ---@field owed? integer  leases whose clean-up some servers have not confirmed yet
 ---@field forgone? integer  leases whose clean-up was given up, as there were too many at once
----@field renewals? integer  by the watchdog so far, for all clients that share the connections
+---@field renewals? integer  by the watchdog so far
 ---@field nodes redlock.NodeStats[]  empty before the first use
 
----Counters of one server, for all clients that share its connection.
+---Counters of one server.
 ---@class (exact) redlock.NodeStats
 ---@field node string  its address, without secrets
 ---@field ready boolean  it is connected, and the handshake is done
@@ -210,7 +212,7 @@
 ---The watchdog has renewed leases.
 ---@class (exact) redlock.RenewedEvent: redlock.AnyEvent
 ---@field type "renewed"
----@field count integer  renewals since the last such event
+---@field count integer  renewals since the last such event; in an event loop like `names`
 ---@field names string[]  of the locks, each once, newest first; from the last 4096 renewals
 
 ---A hold was released, or handed over to another owner of this process.
