@@ -51,7 +51,7 @@ local CODE = [[
 local LOCAL = { ["client:close"] = true, ["client:stats"] = true, ["client:tasks"] = true }
 for _, name in ipairs { "isValid", "remaining", "getHoldCount", "isHeldByCurrentThread", "votes",
     "getName", "getNames", "readLock", "writeLock", "isDone", "cancel", "isLeader", "__tostring",
-    "text", "look" } do
+    "text", "snapshot" } do
     LOCAL[name] = true
 end
 
