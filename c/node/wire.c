@@ -30,7 +30,7 @@ static void forget_whole(struct reply *r)
     r->whole = NULL;
 }
 
-static void begin(struct reply *r, enum reply_type type)
+static void clear_reply(struct reply *r, enum reply_type type)
 {
     r->type = type;
     r->nums = 0;
@@ -47,7 +47,7 @@ static struct reply *reply_begin(const redisReadTask *task, enum reply_type type
 {
     struct reply *r = &((struct wire *)task->privdata)->reply;
     if (!task->parent)
-        begin(r, type);
+        clear_reply(r, type);
     return r;
 }
 
@@ -263,7 +263,7 @@ static int take_integer(struct wire *w)
     if (end - at < 2 || at == first || at[0] != '\r' || at[1] != '\n' ||
         (*first == '0' && (negative || at - first > 1)))
         return 0;
-    begin(&w->reply, REPLY_INTEGER);
+    clear_reply(&w->reply, REPLY_INTEGER);
     w->reply.nums = 1;
     w->reply.num[0] = negative ? -n : n;
     w->fed = at + 2;

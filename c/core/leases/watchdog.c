@@ -306,7 +306,7 @@ static void renew(struct rl_lease *lease, int64_t now_ms)
     round_begin(round, now_ms);
 }
 
-static void begin(struct rl_lease *lease, int64_t now_ms)
+static void renew_now(struct rl_lease *lease, int64_t now_ms)
 {
     if (now_ms >= lease->hold_until_ms)
         lease->keep_ms = 0;
@@ -324,7 +324,7 @@ void watchdog_on_timer(struct rl_lease *lease, int64_t now_ms)
     }
     if ((lease->keep_ms || lease->asks) && !lease->renewal && now_ms >= lease->renew_ms &&
         !pace_waits(lease, now_ms))
-        begin(lease, now_ms);
+        renew_now(lease, now_ms);
     else
         schedule(lease);
 }
@@ -336,7 +336,7 @@ void watchdog_go_on(struct core *core, int64_t now_ms)
         return;
     core->pace.together = 1;
     while ((lease = pace_next(core, now_ms)))
-        begin(lease, now_ms);
+        renew_now(lease, now_ms);
     core->pace.together = 0;
     for (int i = 0; i < core->n; i++)
         node_flush(&core->nodes[i]);

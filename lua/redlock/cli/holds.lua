@@ -14,7 +14,7 @@ Hold.__index = Hold
 
 --- Begins to acquire it. wait: seconds; nil: until it is free.
 -- @return a future
-function Hold:begin(wait)
+function Hold:acquire_async(wait)
     return wait and self.lock:tryLockAsync(wait) or self.lock:lockAsync()
 end
 
@@ -72,7 +72,7 @@ function Once:refusal(err)
     return Hold.refusal(self, err)
 end
 
-function Once:begin()
+function Once:acquire_async()
     return self.lock:tryLockAsync(0)
 end
 
@@ -119,7 +119,7 @@ end
 local Permit = setmetatable({ held = "all permits of %s are taken" }, Hold)
 Permit.__index = Permit
 
-function Permit:begin(wait)
+function Permit:acquire_async(wait)
     return wait and self.semaphore:tryAcquireAsync(wait) or self.semaphore:acquireAsync()
 end
 

@@ -184,7 +184,7 @@ local function is_to_begin(change, row, begun, voting)
 end
 
 -- (3): begins a quarantine on each server of the new list. base: for their floors, or nil.
-local function begin(change, base)
+local function begin_quarantines(change, base)
     local begun = {}
     for _ = 1, PASSES do
         local rows, err = read_servers(change.new)
@@ -254,7 +254,7 @@ function _M.run(old, new, gone)
     if not ok then
         return nil, base
     end
-    ok, err = begin(change, not forgot and base or nil)
+    ok, err = begin_quarantines(change, not forgot and base or nil)
     return ok and plan, err
 end
 

@@ -151,7 +151,7 @@ end
 -- Apart from Client:open(), as LuaJIT does not compile functions that make closures.
 local function open(self)
     rounds.load()
-    local ok, err = self.credentials:begin()
+    local ok, err = self.credentials:fetch_first()
     if not ok or self.closed or self.core then       -- by a password function
         return ok and not self.closed or nil, err
     end

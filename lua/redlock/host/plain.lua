@@ -108,7 +108,7 @@ end
 
 function _M.start(future, body)
     future.co = coroutine.create(body)
-    future.client.tasks:begin(future)
+    future.client.tasks:start(future)
 end
 
 function _M.begin_directly(future, a, b, c, d)

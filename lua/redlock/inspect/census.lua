@@ -85,7 +85,7 @@ end
 
 -- ---- from server to server -----------------------------------------------------------
 
-local function begin(server)
+local function reset(server)
     server.cursor, server.rows, server.n, server.long = "0", {}, 0, 0
     server.pages, server.misses, server.connects = 0, 0, nil
 end
@@ -107,7 +107,7 @@ local function take(client, server, said, before, now)
     local after = answers.node_info(client, server.place).stats.connects
     if before ~= after or server.connects and server.connects ~= after then
         server.again = (server.again or 0) + 1
-        begin(server)
+        reset(server)
         if server.again > AGAIN then
             fail(server, "refused", "its connection breaks again and again")
         end
@@ -183,7 +183,7 @@ local function scan(client, opts)
     local servers = {}
     for place = 1, client.size do
         servers[place] = { place = place, label = client.options.nodes[place].label }
-        begin(servers[place])
+        reset(servers[place])
     end
     local prefix = client.options.prefix
     local args = { prefix, opts.foreign and "1" or "0",

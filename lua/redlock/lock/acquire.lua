@@ -71,7 +71,7 @@ local function new_call(lock, owner, lease, wait, patience, now)
         deadline = wait and now + wait or huge, ends = wait and now + wait + answer or huge,
         hold = false, lease_out = rounds.lease_out(), handle = false, left = false, free = false,
         waits = false, blocks = false, votes = votes.NONE,
-        wait = lock.primitive.waits and hooks.begin() or nil,
+        wait = lock.primitive.waits and hooks.new_wait() or nil,
     }
 end
 

@@ -22,7 +22,7 @@ function Wait.__index(wait, field)
 end
 
 --- @return the wait of a call, for a primitive that uses one
-function _M.begin()
+function _M.new_wait()
     return setmetatable({ n = 0 }, Wait)
 end
 

@@ -254,7 +254,7 @@ function Tasks:close()
 end
 
 --- Runs the coroutine of a future until it waits, or ends.
-function Tasks:begin(future)
+function Tasks:start(future)
     running_tasks[future.co] = self      -- not the future: it refers to its coroutine
     future.round = nil
     go_on(self, future)

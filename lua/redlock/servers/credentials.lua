@@ -81,7 +81,7 @@ end
 
 --- Fetches the passwords that the core begins with.
 -- @return true; or nil and a `config` error
-function Credentials:begin()
+function Credentials:fetch_first()
     if not self.dynamic then
         return true
     end
