@@ -63,7 +63,7 @@ end
 
 --- Reads the counters of a client that is about to close.
 function methods:detach(client)
-    self.collection:read(client)
+    self.collection:collect(client)
 end
 
 -- ---- workers -----------------------------------------------------------------------
@@ -95,7 +95,7 @@ local function sums_of(self)
 end
 
 local function add_all(self, sums, breathe)
-    self.collection:read_all()
+    self.collection:collect_all()
     local arrays = { self.collection.rounds }
     for _, from in pairs { self.meter.groups, self.collection.servers } do
         for _, array in pairs(from) do
@@ -165,7 +165,7 @@ function methods:text(how)
     end
     local sums = sums_of(self)
     if not sums then
-        self.collection:read_all()
+        self.collection:collect_all()
         return text.of({ groups = self.meter.groups, servers = self.collection.servers,
             rounds = self.collection.rounds, now = self.collection:now(nothing) }, how, nothing)
     end

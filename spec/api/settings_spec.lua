@@ -83,7 +83,7 @@ describe("redlock.from_environment", function()
             local value = read[name] or name == "prefix" and "app:" or "1"
             local said, status = run(([[
                 local settings = require "redlock.servers.settings"
-                local opts, from = settings.read()
+                local opts, from = settings.load()
                 print(opts[%q], from.source)
             ]]):format(name), { REDLOCK_NODES = uris, [variable] = value })
             if read[name] then

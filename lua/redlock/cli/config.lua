@@ -8,7 +8,7 @@ local settings = require "redlock.servers.settings"
 
 local _M = {}
 
---- @return the options for redlock.new, and where they come from: see settings.read
+--- @return the options for redlock.new, and where they come from: see settings.load
 function _M.client_options(given)
     local opts = { nodes = given["--nodes"] }
     for _, row in ipairs(options.rows) do
@@ -17,7 +17,7 @@ function _M.client_options(given)
             opts[row.name] = value ~= true and value     -- --no-...
         end
     end
-    return settings.read(opts, given["--config"], "--nodes")
+    return settings.load(opts, given["--config"], "--nodes")
 end
 
 --- @return the names of the environment variables that have a password

@@ -83,7 +83,7 @@ function _M.now()
 end
 
 -- The text of a file of /proc; "" if it cannot be read.
-local function read(path)
+local function contents(path)
     local file = io.open(path)
     local text = file and file:read "*a"
     if file then
@@ -102,7 +102,7 @@ end
 
 -- Whether a signal up to 16 is to stay ignored, here and in started programs.
 local function is_ignored(signo)
-    local mask = read("/proc/self/status"):match "SigIgn:%s*%x*(%x%x%x%x)\n" or "0"
+    local mask = contents("/proc/self/status"):match "SigIgn:%s*%x*(%x%x%x%x)\n" or "0"
     return bit.band(tonumber(mask, 16), bit.lshift(1, signo - 1)) ~= 0
         or signo == _M.INT and _M.ignores_int()
 end
@@ -322,14 +322,14 @@ end
 function _M.children(pid)
     pid = pid or C.rlc_getpid()
     local list = {}
-    for child in read(("/proc/%d/task/%d/children"):format(pid, pid)):gmatch "%d+" do
+    for child in contents(("/proc/%d/task/%d/children"):format(pid, pid)):gmatch "%d+" do
         list[#list + 1] = tonumber(child)
     end
     return list
 end
 
 local function state_of(pid)
-    return read(("/proc/%d/stat"):format(pid)):match "%) (%a)[^)]*$"
+    return contents(("/proc/%d/stat"):format(pid)):match "%) (%a)[^)]*$"
 end
 
 --- Whether a process is still running, and not a zombie.
@@ -348,7 +348,7 @@ end
 function _M.is_below(ancestor)
     local pid = C.rlc_getppid()
     while pid and pid > 1 and pid ~= ancestor do
-        pid = tonumber(read(("/proc/%d/stat"):format(pid)):match "%) %a (%d+)[^)]*$")
+        pid = tonumber(contents(("/proc/%d/stat"):format(pid)):match "%) %a (%d+)[^)]*$")
     end
     return pid == ancestor
 end

@@ -45,7 +45,7 @@ local function read_servers(client)
     local ok, err = rounds.check(client)
     local seen
     if ok then
-        seen, err = markers.read(client)
+        seen, err = markers.ask(client)
     end
     if not seen then
         return nil, err

@@ -68,7 +68,7 @@ local function vanish(self, is_first)
     self.holds = holds.new(self)
 end
 
---- See redlock.new. from: what settings.read() said of the options; nil: the program has them all.
+--- See redlock.new. from: what settings.load() said of the options; nil: the program has them all.
 function _M.new(opts, from)
     opts = options.new(opts)
     local self = setmetatable({

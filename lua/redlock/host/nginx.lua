@@ -322,7 +322,7 @@ local function reader_may_stop(box)
 end
 
 -- Reads until nobody waits and nothing is held.
-local function read(box)
+local function turn_until_idle(box)
     connect(box)
     local fence = new_fence()
     reader.connected, poller.since = true, nil
@@ -350,7 +350,7 @@ local function run(_, box)
         return               -- a timer that came late
     end
     reader.running = true
-    local ok, err = pcall(read, box)
+    local ok, err = pcall(turn_until_idle, box)
     reader.running, reader.connected, reader.starting = false, false, 0
     box.C.rl_mailbox_post(box.mailbox, nil, nil)
     do_what_is_due(box, true)

@@ -131,7 +131,7 @@ local function script_in(what, value)
         for i = 1, #value do
             validate.name(format("%s[%d]", what, i), value[i], 256)
         end
-        local ok, read = pcall(script_text.read, value)
+        local ok, read = pcall(script_text.of_modules, value)
         if not ok or #value == 0 then
             validate.bad(what, ok and "names of files are needed" or read)
         end

@@ -50,7 +50,7 @@ local read_methods, write_methods = {}, {}
 
 -- Enters to read if this owner holds the writer, whose lease grows to the reader's. Else calls
 -- how(view, a, b), which acquires.
-local function read(view, lease, how, a, b)
+local function enter_or(view, lease, how, a, b)
     local client, owner = view.client, lock.owner_of(view)
     local hold = client.core and client.holds:get(owner, view.within)
     if not hold or client.holds:remaining(hold) <= 0 then
@@ -68,12 +68,12 @@ local function read(view, lease, how, a, b)
 end
 
 function read_methods:lock(lease)
-    return read(self, lock.check_lease(self, lease), Lock.lock, lease)
+    return enter_or(self, lock.check_lease(self, lease), Lock.lock, lease)
 end
 
 function read_methods:tryLock(wait, lease)
     lock.check_wait(wait)
-    return read(self, lock.check_lease(self, lease), Lock.tryLock, wait, lease)
+    return enter_or(self, lock.check_lease(self, lease), Lock.tryLock, wait, lease)
 end
 
 function read_methods:unlock(opts)

@@ -55,7 +55,7 @@ local function read_times(self, client, before, kind, to)
 end
 
 --- Reads the counters of a client's core.
-function Collection:read(client)
+function Collection:collect(client)
     if not client.core then
         return
     end
@@ -77,9 +77,9 @@ function Collection:read(client)
     end
 end
 
-function Collection:read_all()
+function Collection:collect_all()
     for client in pairs(self.clients) do
-        self:read(client)
+        self:collect(client)
     end
 end
 

@@ -12,7 +12,7 @@ local _M = {}
 
 local MAX = 256                  -- scripts of a client: more are made anew all the time
 
-local function read(name)
+local function text_of_file(name)
     local path, tried = package.searchpath(name, package.path)
     if not path then
         error("redlock: a script is not installed. Looked for:" .. tried, 0)
@@ -34,18 +34,18 @@ end
 --- @param names  like those of modules ("mine.acquire"); the last script uses what the ones before
 --   it declare
 -- @return the text of one script. Raises when a file is not installed.
-function _M.read(names)
-    return joined(names, read)
+function _M.of_modules(names)
+    return joined(names, text_of_file)
 end
 
 local texts = {}                 -- of the library's own files: most are part of several scripts
 
 local function read_own(name)
-    texts[name] = texts[name] or read("redlock.scripts." .. name)
+    texts[name] = texts[name] or text_of_file("redlock.scripts." .. name)
     return texts[name]
 end
 
---- Like read(), of the library's own files: names below redlock.scripts ("lock.acquire").
+--- Like of_modules(), of the library's own files: names below redlock.scripts ("lock.acquire").
 function _M.own(...)
     return joined({ ... }, read_own)
 end

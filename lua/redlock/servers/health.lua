@@ -35,7 +35,7 @@ end
 -- ---- one node --------------------------------------------------------------------
 
 -- Reads one node's row, without a verdict. since: as for rows().
-local function read(client, i, info, since)
+local function row_of(client, i, info, since)
     local C = rounds.load()
     if not GUARDS then
         name_states(C)
@@ -318,7 +318,7 @@ function _M.rows(client, since, seen)
     rounds.load()
     local info, rows = ffi.new "rl_node_info", {}
     for i = 1, client.size do
-        rows[i] = judged(client, i, read(client, i, info, since), seen and seen[i])
+        rows[i] = judged(client, i, row_of(client, i, info, since), seen and seen[i])
     end
     return rows
 end

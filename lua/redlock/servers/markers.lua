@@ -72,7 +72,7 @@ end
 -- @return a list of { life, text, inc, state, alive, cluster, servers (the list beside it),
 --   floor, taught }; without a marker text is "", and its words are nil; or { code, message }: no
 --   answer; or nil and an error
-function _M.read(client)
+function _M.ask(client)
     local asked = {}
     for place = 1, client.size do
         asked[place] = { body = READ, place = place, keys = { _M.KEY } }
@@ -84,7 +84,7 @@ function _M.read(client)
     return said, err
 end
 
---- Replaces the marker of one server, if it is as read. seen: from read(); state: of a new memory,
+--- Replaces the marker of one server, if it is as read. seen: from ask(); state: of a new memory,
 -- whose quarantine begins; nil: of the same one, if it has a marker; list: the servers that the
 -- word stands for; base: for its floors, or nil.
 -- @return whether it was written

@@ -174,7 +174,7 @@ end
 -- @return nil, or an error
 local function take_over(client, rows)
     local err = beside(client, rows)
-    local seen = not err and markers.read(client) or {}
+    local seen = not err and markers.ask(client) or {}
     for place, one in ipairs(seen) do
         if one.state == "n" and one.cluster ~= markers.word(client) then
             markers.write(client, place, one, "n", markers.word(client), markers.list(client))
@@ -208,7 +208,7 @@ end
 -- Why a client with a name may not force servers: programs with a name compare no lists, so if
 -- these were admitted as more or fewer servers, two lists would have votes.
 local function of_another_number(client)
-    for place, seen in ipairs(client.options.cluster and markers.read(client) or {}) do
+    for place, seen in ipairs(client.options.cluster and markers.ask(client) or {}) do
         local _, n = gsub(seen.servers or "", "%S+", "")
         if n > 0 and n ~= client.size then
             return refusal("%s is one of %d servers ({%s}), and this client has %d: run redlock "

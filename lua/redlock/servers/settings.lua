@@ -139,7 +139,7 @@ end
 -- and the environment. Given options, or nil, win; origin says where given.nodes come from.
 -- @return the options for redlock.new; and { source: says where they come from; path: of the file,
 --   or nil; secret: whether a password is in it }
-function _M.read(given, path, origin)
+function _M.load(given, path, origin)
     given = validate.options("options", given, given)
     path = path or variable "REDLOCK_CONFIG"
     local file
