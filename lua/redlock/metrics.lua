@@ -166,11 +166,11 @@ function methods:text(how)
     local sums = sums_of(self)
     if not sums then
         self.collection:collect_all()
-        return text.of({ groups = self.meter.groups, servers = self.collection.servers,
+        return text.render({ groups = self.meter.groups, servers = self.collection.servers,
             rounds = self.collection.rounds, now = self.collection:now(nothing) }, how, nothing)
     end
     self:publish()
-    return text.of({ groups = sums:sums("group", pause), servers = sums:sums("server", pause),
+    return text.render({ groups = sums:sums("group", pause), servers = sums:sums("server", pause),
         rounds = sums:sums("rounds", pause).all or self.collection.rounds, now = sums:now(pause) },
         how, pause)
 end

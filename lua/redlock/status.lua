@@ -66,7 +66,7 @@ local TYPES = { html = "text/html; charset=utf-8", json = "application/json" }
 function methods:html()
     local found, pause = page_data(self)
     local word = nonce()
-    return page.of(found, word, pause), POLICY:format(word)
+    return page.render(found, word, pause), POLICY:format(word)
 end
 
 function methods:json()

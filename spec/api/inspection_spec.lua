@@ -40,7 +40,7 @@ describe("the locks that are held", function()
                 assert(listener:call("SUBSCRIBE", "redlock:{app:x}:free"))
             end
         end
-        local said = detail.of(client, "x")
+        local said = detail.ask(client, "x")
         assert.equal(3, said.waiting)
         assert.equal(0, said.waiting_for_permits)
     end)

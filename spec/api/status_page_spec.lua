@@ -12,7 +12,7 @@ local function html(fields)
     for name, value in pairs(fields) do
         found[name] = value
     end
-    return page.of(found, "nonce", nothing)
+    return page.render(found, "nonce", nothing)
 end
 
 local function server(voting, round_trip)

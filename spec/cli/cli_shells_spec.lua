@@ -219,7 +219,8 @@ describe("the exit statuses", function()
         for _, row in ipairs(help.statuses) do
             assert.matches(table.concat(row, " "), general, 1, true)
             for verb in (row[2] == "all" and "run, dev" or row[2]):gmatch "%l+" do
-                assert.matches(row[1] .. " " .. row[3], help.of(verb):gsub("%s+", " "), 1, true)
+                assert.matches(row[1] .. " " .. row[3], help.for_verb(verb):gsub("%s+", " "), 1,
+                    true)
             end
         end
     end)

@@ -103,8 +103,8 @@ describe("fencing in PostgreSQL", function()
 
         -- The page's way to have it fail, in the command of the help.
         local returning = pages.text "examples/fencing/README.md":match "`(RETURNING id [^`]+)`"
-        assert.truthy(help.of "run":find("fence <= :t " .. returning, 1, true))
-        local command = help.of "run":match "redlock run stock %-%- \\\n%s*(sh %-c [^\n]+)"
+        assert.truthy(help.for_verb "run":find("fence <= :t " .. returning, 1, true))
+        local command = help.for_verb "run":match "redlock run stock %-%- \\\n%s*(sh %-c [^\n]+)"
         local dir = support.tmpdir()
         sys.write_file(dir .. "/stock.sql", (write:gsub(":b", "1"):gsub(":id", "7")) .. " "
             .. returning .. "\n")

@@ -12,7 +12,7 @@ for path in io.popen("cd " .. build.root .. " && ls README.md SECURITY.md spec/S
     texts[path] = pages.text(path):gsub("\\\n%s*", " ")
 end
 for _, verb in ipairs(help.verbs) do
-    texts["redlock " .. verb .. " --help"] = help.of(verb)
+    texts["redlock " .. verb .. " --help"] = help.for_verb(verb)
 end
 texts["redlock --help"] = help.general()
 

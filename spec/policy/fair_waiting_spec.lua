@@ -188,7 +188,7 @@ describe("waiters of one process for a fair lock", function()
         local plain = fair(2):lockAsync(10)
         local named = client:getFairLock("x", { owner = 3, label = "import" }):lockAsync(10)
         await(first, line_of(3))
-        local rows = detail.of(client, "x").queue
+        local rows = detail.ask(client, "x").queue
         assert.is_true(rows[1].label ~= nil and rows[1].label == rows[2].label)
         assert.is_nil(rows[3].label)
         for _, future in ipairs { named, plain, first } do

@@ -999,7 +999,7 @@ return {
 
     { name = "an export keeps the value", file = "lua/redlock/kinds/transfer.lua",
         prefix = "a late heal after an export", by = { "imported once" },
-        { "    local ok, handle, round = pcall(rounds.import, call, ffi_values.of(hold.lease), "
+        { "    local ok, handle, round = pcall(rounds.import, call, ffi_values.value(hold.lease), "
             .. "hold.seconds,\n        parcel.token, true)\n",
             "    local ok, handle, round = true, hold.lease, nil\n" },
         { "    rounds.give(hold.lease, \"disown\")\n    rounds.claim(call)\n", "" } },
@@ -1100,7 +1100,7 @@ return {
         to = "        local_queue.wake_first", by = { "everybody is served" } },
 
     { name = "what one held who is gone is not his only", file = "lua/redlock/client/client.lua",
-        from = "    for _, hold in ipairs(self.holds:of(owner)) do\n"
+        from = "    for _, hold in ipairs(self.holds:all_of(owner)) do\n"
             .. "        self.holds:orphan(hold)",
         to = "    for _, hold in ipairs(self.holds:all()) do\n"
             .. "        self.holds:orphan(hold)",

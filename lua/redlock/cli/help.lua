@@ -125,7 +125,7 @@ function _M.general()
     end):gsub("STATUSES", function() return statuses() end))
 end
 
-function _M.of(word)
+function _M.for_verb(word)
     local verb = _M.verb(word)
     return (verb.help:gsub("FLAGS", function() return flags.text(verb.flags) end)
         :gsub("STATUSES", function() return statuses(word) end))

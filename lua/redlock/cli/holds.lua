@@ -179,7 +179,7 @@ function _M.name(client, command)
 end
 
 --- @return the hold that the flags ask for, not acquired yet, for a command to run
-function _M.of(client, given, names, command)
+function _M.new(client, given, names, command)
     local hold = setmetatable({ client = client, names = names, what = "the lock" }, Hold)
     _M.name(client, command)
     local make = names[2] and several or exclusive

@@ -39,7 +39,7 @@ local function dispatch(list)
     end
     local given, names, argv = args.parse(words, 2, flags.kinds(verb.flags, verb.follows))
     if given["--help"] then
-        print(help.of(word))
+        print(help.for_verb(word))
         return 0
     end
     if verb.follows == "--" then     -- what is held does not depend on who reads the messages

@@ -183,7 +183,7 @@ function _M.main(given, names, argv)
     local at_least, wait = given["--at-least"], given["--no-wait"] and 0 or given["--wait"]
     -- No limit: the hold ends with the command.
     local client = config.client(given, { max_hold = false })
-    local hold = holds.of(client, given, names, argv[1])
+    local hold = holds.new(client, given, names, argv[1])
     -- Names for which a nested command would wait for ever.
     local lasts = not given["--permits"] and not given["--once"]
     if lasts and wait ~= 0 then

@@ -192,7 +192,7 @@ function _M.main(given, names)
     local client = config.client(given)
     report.need(client:open())
     local rows, silent = ask(client, name)
-    local found = detail.of(client, name, silent)
+    local found = detail.ask(client, name, silent)
     local seen, known = summary(rows), found or {}
     if seen and seen.held and found then
         found.leader = client:getElection(name, { id = "redlock status" }):leader() or nil

@@ -197,7 +197,7 @@ end
 
 --- Releases all that an owner held that no longer exists. Waits for nothing.
 function methods:free_owner(owner)
-    for _, hold in ipairs(self.holds:of(owner)) do
+    for _, hold in ipairs(self.holds:all_of(owner)) do
         self.holds:orphan(hold)
         local_queue.wake_first(self.queues[hold.id])
     end

@@ -222,22 +222,22 @@ end
 --- Notes which coroutine of a request took a hold.
 function _M.taken(hold, owner)
     local mine, co = getmetatable(owner) == Owner, running()
-    local of = mine and (owner.of or owner) or request()
-    if not co or of == NO_REQUEST then
+    local whose = mine and (owner.of or owner) or request()
+    if not co or whose == NO_REQUEST then
         return
-    elseif not of.is_awaited then
-        await_end(of)
+    elseif not whose.is_awaited then
+        await_end(whose)
     end
     if not mine then
-        hold.by = setmetatable({ of }, { __mode = "v" })
+        hold.by = setmetatable({ whose }, { __mode = "v" })
         nginx_end.count(nil, 0, hold.lease)
         return
     end
     if not hold.counted then     -- it must not refer to the owner
-        hold.counted = of.count
-        nginx_end.count(of.count, 1, hold.lease)
+        hold.counted = whose.count
+        nginx_end.count(whose.count, 1, hold.lease)
     end
-    if of ~= owner then
+    if whose ~= owner then
         return
     end
     local box, phase, last = box_of(co), get_phase(), owner.last
@@ -250,8 +250,8 @@ end
 
 --- Whether the request that has a hold, or took it for another owner, may still run.
 function _M.is_of_running(hold, owner)
-    local of = getmetatable(owner) == Owner and owner or hold.by and hold.by[1]
-    return of ~= nil and of ~= NO_REQUEST and not of.ended
+    local whose = getmetatable(owner) == Owner and owner or hold.by and hold.by[1]
+    return whose ~= nil and whose ~= NO_REQUEST and not whose.ended
 end
 
 function _M.left(hold)
@@ -275,10 +275,10 @@ end
 -- coroutine, or one that has ended, took the lock for it.
 local function owner_for(lock, owner, scope, co)
     local holds = lock.client.holds
-    local function of(who)
+    local function held_by(who)
         return valid(holds, who, lock.id) or lock.within and valid(holds, who, lock.within)
     end
-    local hold = not of(scope) and of(owner)
+    local hold = not held_by(scope) and held_by(owner)
     if not hold or is_beside(hold, owner, co) then
         return scope
     end

@@ -59,7 +59,7 @@ end
 -- @return { readers, permits, queue (lists of { hold, label, since, remaining, slot, ticket }),
 --   latch ({ missing, count }; nil: none, or open), waiting, waiting_for_permits, busy (there are
 --   permits or a latch) }; nil: fewer than a majority answered
-function _M.of(client, name, silent)
+function _M.ask(client, name, silent)
     local key = client.options.prefix .. name
     local own, asked = "redlock:{" .. key .. "}:", {}
     for place = 1, client.size do
@@ -99,7 +99,7 @@ end
 --- Like lock:holder(), for any kind: also where permits are taken or a latch is closed.
 function _M.holder(lock)
     local holder, err = lock:holder()
-    local found = holder == false and _M.of(lock.client, lock.name)
+    local found = holder == false and _M.ask(lock.client, lock.name)
     if found and found.busy then
         return { remaining = found.permits[1] and found.permits[1].remaining or huge }
     end

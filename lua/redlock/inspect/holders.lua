@@ -119,7 +119,7 @@ function _M.known(client, id, queue)
     local hold, seen = client.holds.here[id], queue.holder
     local left = hold and rounds.remaining(hold.lease) or 0
     if left > 0 then
-        return holder_of(client, ffi_values.of(hold.lease), DIGITS[SEEN], left)
+        return holder_of(client, ffi_values.value(hold.lease), DIGITS[SEEN], left)
     end
     return seen and { label = seen.label, since = seen.since,
         remaining = max(seen.remaining - (client.now() - queue.named), 0) } or nil

@@ -45,7 +45,7 @@ local function count(permit, hold)
     local keys = fenced_lock.keys(client, name)
     keys[1] = permit.primitive.keys(client, permit.name)[2]
     local of_slot = fenced_lock.args { client = client, name = name }
-    local args = { ffi_values.of(hold.lease), slot, "0", of_slot[1], of_slot[2], of_slot[3],
+    local args = { ffi_values.value(hold.lease), slot, "0", of_slot[1], of_slot[2], of_slot[3],
         client.guarded and "1" or "" }
     for _ = 1, ROUNDS do
         local answers, err = asking.ask(permit, "count", args, keys)
@@ -99,7 +99,7 @@ end
 -- a smaller one than before, the permit is released.
 _M.recount = number
 
-function _M.of(self)
+function _M.token(self)
     local hold, err = lock.valid_hold(self)
     if not hold then
         return nil, err

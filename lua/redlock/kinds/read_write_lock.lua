@@ -135,7 +135,7 @@ function write_methods:unlock(opts)
         lease = hold.seconds
     end
     client.holds:remove(owner, self.id)
-    local value = ffi_values.of(hold.lease)
+    local value = ffi_values.value(hold.lease)
     rounds.give(hold.lease, "disown")
     local ok, err = handover.import(view, owner, value, 0, lease)
     if ok then

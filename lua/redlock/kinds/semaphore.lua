@@ -71,7 +71,7 @@ function permit_methods:slot()
     return lock.number_of(self)
 end
 
-permit_methods.token = permit_token.of
+permit_methods.token = permit_token.token
 
 _M.permit = primitive.new {
     name = "permit",

@@ -66,7 +66,7 @@ function _M.export(self)
     local parcel = { kind = self.primitive.name, prefix = client.options.prefix, name = self.name,
         fence = hold.fence, ms = rounds.to_ms(hold.seconds), token = rounds.token(hold.lease) or 0 }
     local call = { lock = self, lease_out = rounds.lease_out() }
-    local ok, handle, round = pcall(rounds.import, call, ffi_values.of(hold.lease), hold.seconds,
+    local ok, handle, round = pcall(rounds.import, call, ffi_values.value(hold.lease), hold.seconds,
         parcel.token, true)
     if not ok or not handle then
         rounds.give(hold.lease, "orphan")
@@ -82,7 +82,7 @@ function _M.export(self)
     end
     rounds.give(hold.lease, "disown")
     rounds.claim(call)
-    parcel.value = ffi_values.of(handle)
+    parcel.value = ffi_values.value(handle)
     rounds.give(handle, "disown")
     return to_text(parcel)
 end

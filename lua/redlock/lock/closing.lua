@@ -90,7 +90,7 @@ end
 -- raise.
 local function settling(lock, owner, hold, seconds, keep)
     local client, prim = lock.client, lock.primitive
-    local args = { ffi_values.of(hold.lease), format("%d", rounds.to_ms(seconds)) }
+    local args = { ffi_values.value(hold.lease), format("%d", rounds.to_ms(seconds)) }
     if prim.vote ~= "yes" then
         args[3] = format("%.0f", rounds.token(hold.lease) or 0)
     end

@@ -229,7 +229,7 @@ function Holds:remove(owner, id)
 end
 
 --- A list of what an owner has, including lost holds.
-function Holds:of(owner)
+function Holds:all_of(owner)
     local list = {}
     for _, hold in pairs(self.owners[owner] or list) do
         list[#list + 1] = hold or nil
@@ -240,7 +240,7 @@ end
 --- A list of what an owner holds now.
 function Holds:held_by(owner)
     local list = {}
-    for _, hold in ipairs(self:of(owner)) do
+    for _, hold in ipairs(self:all_of(owner)) do
         if rounds.remaining(hold.lease) > 0 then
             list[#list + 1] = hold
         end

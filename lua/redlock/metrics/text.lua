@@ -254,7 +254,7 @@ end
 
 --- The text of { groups, servers (label -> array), rounds (an array), now (of collect.lua) }. how:
 -- "prometheus" or "openmetrics"; pause() lets other work run.
-function _M.of(found, how, pause)
+function _M.render(found, how, pause)
     local w = setmetatable({ parts = {}, chunks = {}, open = how == "openmetrics",
         pause = pause }, Writer)
     write_groups(w, found)

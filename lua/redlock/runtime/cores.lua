@@ -29,7 +29,7 @@ local function kept(core, close, text)
     if core == nil then
         return nil, (ffi.string(text):gsub("[^ -~]", "?"))
     end
-    return ffi.gc(core, finalizers.of_core(close))
+    return ffi.gc(core, finalizers.for_core(close))
 end
 
 -- rl_open(); key: a string, or nil.

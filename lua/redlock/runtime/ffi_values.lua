@@ -59,7 +59,7 @@ function _M.nonce()
 end
 
 --- @return the value of a lease: the digits that prove it, and its card (card.lua)
-function _M.of(handle)
+function _M.value(handle)
     local len = (C or load()).rl_lease_text(handle, 0, text_out)
     return ffi_string(text_out, len)
 end

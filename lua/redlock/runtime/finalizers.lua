@@ -74,7 +74,7 @@ end
 
 --- A finalizer for handles that a core has given. In a state that closes it does nothing: clients
 -- have given back what they hold, and their cores are closed.
-function _M.of(fn)
+function _M.for_handle(fn)
     return function(handle)
         if not state_closes() then
             fn(handle)
@@ -83,7 +83,7 @@ function _M.of(fn)
 end
 
 --- A finalizer for cores: calls fn(core) unless the core was given back.
-function _M.of_core(fn)
+function _M.for_core(fn)
     return function(core)
         if not state_closes() or load().rl_known(core) ~= 0 then
             fn(core)

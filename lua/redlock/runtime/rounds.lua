@@ -37,7 +37,7 @@ function _M.load()
     end
     C = ffi_core.load()
     GRANTED = tonumber(C.RL_GRANTED)
-    orphan = finalizers.of(free_orphan)
+    orphan = finalizers.for_handle(free_orphan)
     ffi_values.load(C)
     keys_buf, args_buf = ffi_values.keys, ffi_values.args
     lease_place, changes_out = ffi.typeof "rl_lease *[1]", ffi_new "double[1]"

@@ -9,7 +9,7 @@ local error, pcall, tonumber = error, pcall, tonumber
 
 local _M = {}
 
-local close = finalizers.of(function(subscription) core().rl_unsubscribe(subscription) end)
+local close = finalizers.for_handle(function(subscription) core().rl_unsubscribe(subscription) end)
 
 --- Subscribes to a channel, until close() or collection; nil: could not subscribe.
 function _M.open(client, channel)

@@ -211,7 +211,7 @@ end
 
 --- HTML of what status.lua has found. nonce: for the script, as in the header
 -- Content-Security-Policy; pause() lets other work run.
-function _M.of(found, nonce, pause)
+function _M.render(found, nonce, pause)
     local host = text_of(found.host)
     local out = { '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
