@@ -41,7 +41,7 @@ static void forget(struct rl_subscription *s)
 
 /* Tells server i whether the channel is wanted. A server that has fallen behind is told
  * when it has caught up: until then changes would only queue up. */
-static void say(struct core *core, int i, struct rl_subscription *s, int64_t now_ms)
+static void tell_server(struct core *core, int i, struct rl_subscription *s, int64_t now_ms)
 {
     int link = core->n + i, wanted = s->refs > 0;
     struct node *nd = &core->nodes[link];
@@ -65,7 +65,7 @@ void subscription_tell(struct core *core, int i, int64_t now_ms)
         struct rl_subscription *next;
         for (struct rl_subscription *s = core->subscriptions[b]; s; s = next) {
             next = s->next;
-            say(core, i, s, now_ms);
+            tell_server(core, i, s, now_ms);
             if (!s->refs && !s->requested)
                 forget(s);
         }
@@ -108,7 +108,7 @@ rl_subscription *subscription_open(struct core *core, const char *channel, size_
     core->handles++;
     for (int i = 0; i < core->n; i++) {
         state_reconnect(core, core->n + i, now_ms);
-        say(core, i, s, now_ms);
+        tell_server(core, i, s, now_ms);
     }
     return s;
 }
@@ -124,7 +124,7 @@ void subscription_close(rl_subscription *s, int64_t now_ms)
     core->subscriptions_len--;
     core->handles--;
     for (int i = 0; i < core->n; i++)
-        say(core, i, s, now_ms);
+        tell_server(core, i, s, now_ms);
     if (!s->requested)
         forget(s);           /* else when all are told, or disconnected */
 }

@@ -51,7 +51,7 @@ end
 
 -- Has observers look who leads.
 local function tell(self)
-    question.say(self.client, { primitive = fenced_lock, script = "tell",
+    question.send(self.client, { primitive = fenced_lock, script = "tell",
         keys = fenced_lock.keys(self.client, self.name), args = { channel(self) } })
 end
 

@@ -69,8 +69,8 @@ end
 local function keep_places(view, wait, queue)
     local client, list = view.client, {}
     local now = client.now()
-    local function say()
-        question.say(client, { primitive = view.primitive, script = "stand",
+    local function send()
+        question.send(client, { primitive = view.primitive, script = "stand",
             keys = keys(client, view.name),
             args = { "", "0", wait.id, "0", ttl_of(view), "0", concat(list) } })
         list = {}
@@ -83,12 +83,12 @@ local function keep_places(view, wait, queue)
             list[#list + 1] = format("%s %d%s", its.id, its.ticket,
                 place.lock.label == view.label and "=" or "-")
             if #list == MANY then
-                say()
+                send()
             end
         end
     end
     if #list > 0 then
-        say()
+        send()
     end
 end
 
@@ -109,7 +109,7 @@ end
 local function gave_up(view, wait)
     if wait.ticket then
         local list = args(view, wait)
-        question.say(view.client, { primitive = view.primitive, script = "leave",
+        question.send(view.client, { primitive = view.primitive, script = "leave",
             keys = keys(view.client, view.name),
             args = { "", "0", list[1], list[2], list[3], list[4] } })
     end

@@ -192,7 +192,7 @@ writing = primitive.new {
     keys = keys,
     args = door,
     gave_up = function(view)
-        question.say(view.client, { primitive = view.primitive, script = "open",
+        question.send(view.client, { primitive = view.primitive, script = "open",
             keys = keys(view.client, view.name) })
     end,
     methods = write_methods,

@@ -124,7 +124,7 @@ end
 
 --- Ends a hold and leaves its keys for `seconds`, and waits for nothing.
 function _M.settle_unconfirmed(lock, owner, hold, seconds)
-    question.say(lock.client, settling(lock, owner, hold, seconds))
+    question.send(lock.client, settling(lock, owner, hold, seconds))
 end
 
 --- Gives the keys of a hold an end of their own, `seconds` from now. keep: whether the hold
@@ -148,7 +148,7 @@ function _M.settle(lock, owner, hold, seconds, keep)
     if client.host.can_wait() then
         ok, err = confirm(lock, q)
     else
-        question.say(client, q)
+        question.send(client, q)
     end
     if keep then
         return ok, err

@@ -176,7 +176,7 @@ function _M.count_connections(list, fits, ours)
 end
 
 --- Sends a question whose answers nobody waits for.
-function _M.say(client, q)
+function _M.send(client, q)
     rounds.free(_M.begin(client, q))
 end
 
