@@ -95,7 +95,7 @@ local function fail(server, code, message)
 end
 
 -- Handles a server's answer about a page.
-local function take(client, server, said, before, now)
+local function read_page(client, server, said, before, now)
     if said.code then
         server.misses = server.misses + 1
         local broke = said.code == "refused" and server.pages > 0
@@ -170,7 +170,7 @@ local function turn(client, list, args)
     end
     local said, now, looked, locks = question.ask_each(client, asked), client.now(), 0, 0
     for k, server in ipairs(list) do
-        take(client, server, said[k], before[k], now)
+        read_page(client, server, said[k], before[k], now)
         looked, locks = max(looked, said[k].info or 0), max(locks, server.n)
     end
     return looked, locks

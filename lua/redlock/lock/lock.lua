@@ -250,7 +250,7 @@ end
 
 -- Acquires the lock for the caller, unless the caller has it already. Arguments as for acquire().
 -- @return as lock() and tryLock()
-local function take(self, lease, wait, patience)
+local function acquire_or_enter(self, lease, wait, patience)
     local now, err = open(self)
     if not now then
         return nil, err
@@ -274,7 +274,7 @@ local function take(self, lease, wait, patience)
 end
 
 function Lock:lock(lease)
-    return take(self, check_lease(self, lease), nil, self.client.options.patience)
+    return acquire_or_enter(self, check_lease(self, lease), nil, self.client.options.patience)
 end
 
 --- Tries for `wait` seconds; with 0 once, and again only after split votes. Returns within wait +
@@ -282,7 +282,7 @@ end
 -- take connect_timeout.
 function Lock:tryLock(wait, lease)
     wait = _M.check_wait(wait)
-    return take(self, check_lease(self, lease), wait, huge)
+    return acquire_or_enter(self, check_lease(self, lease), wait, huge)
 end
 
 -- ---- release ---------------------------------------------------------------------

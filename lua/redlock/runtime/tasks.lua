@@ -98,14 +98,14 @@ local function step(self, future, outcome)
         note(self, future, round)
         ffi_core.load().rl_round_notify(round)
         if future.cancelled then      -- it cancelled itself while it ran
-            self:take(round)
+            self:forget(round)
             step(self, future, future.cancelled)
         end
     end
 end
 
 --- Removes the future that waits for a round.
-function Tasks:take(round)
+function Tasks:forget(round)
     local key = key_of(round)
     local future = self.waiting[key]
     if future then
@@ -120,7 +120,7 @@ function Tasks:resume(round)
     if future then
         local before = self.going
         self.going = future
-        self:take(round)
+        self:forget(round)
         step(self, future)
         self.going = before
     end
@@ -162,7 +162,7 @@ end
 interrupted = function(self, future, err)
     local round = future.round
     if round ~= nil and self.waiting[key_of(round)] == future then
-        self:take(round)
+        self:forget(round)
     end
     self.count = #all_waiting(self)
     if future.done then
@@ -245,7 +245,7 @@ function Tasks:close()
     while #list > 0 do       -- an ended task may wait for something else
         for _, future in ipairs(list) do
             if self.waiting[key_of(future.round)] == future then
-                self:take(future.round)
+                self:forget(future.round)
                 fail(self, future, errors.new("closed", "a future"))
             end
         end
@@ -289,7 +289,7 @@ function Tasks:cancel(future)
     local round = future.round
     if round ~= nil and self.waiting[key_of(round)] == future
         and (not future.co or coroutine.status(future.co) == "suspended") then
-        self:take(round)
+        self:forget(round)
         fail(self, future, future.cancelled)
     end
 end

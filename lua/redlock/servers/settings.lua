@@ -149,7 +149,7 @@ function _M.load(given, path, origin)
     local opts = path and read_file(path, file) or {}
     local from = { path = path, secret = opts.password and true or has_password(opts.nodes) }
     local found, source = {}, { given.nodes ~= nil and origin or nil }
-    local function take(name, is_read)
+    local function look_up(name, is_read)
         local env = "REDLOCK_" .. upper(name)
         local value = given[name] == nil and variable(env)
         if value and not is_read then
@@ -159,9 +159,9 @@ function _M.load(given, path, origin)
             found[name], source[#source + 1] = value, env
         end
     end
-    take("nodes", true)
+    look_up("nodes", true)
     for _, row in ipairs(options.rows) do
-        take(row.name, row.env)
+        look_up(row.name, row.env)
     end
     source[#source + 1] = path
     override(opts, found)
