@@ -393,7 +393,7 @@ static int collect(struct tls *t)
 }
 
 /* What r <= 0 of an OpenSSL call means: TLS_MORE, TLS_CLOSED or TLS_BROKEN. */
-static int judge(struct tls *t, int r)
+static int meaning_of(struct tls *t, int r)
 {
     switch (o.SSL_get_error(t->ssl, r)) {
     case SSL_ERROR_WANT_READ:
@@ -416,7 +416,7 @@ int tls_handshake(struct tls *t)
         return 1;
     o.ERR_clear_error();
     int r = o.SSL_do_handshake(t->ssl);
-    int got = r == 1 ? 1 : judge(t, r);
+    int got = r == 1 ? 1 : meaning_of(t, r);
     t->shaken = got == 1;
     if (collect(t) < 0 || got == TLS_CLOSED) {
         snprintf(t->why, sizeof(t->why), "the handshake was not finished");
@@ -429,7 +429,7 @@ int tls_read(struct tls *t, char *data, int size)
 {
     o.ERR_clear_error();
     int r = o.SSL_read(t->ssl, data, size);
-    int got = r > 0 ? r : judge(t, r);
+    int got = r > 0 ? r : meaning_of(t, r);
     if (collect(t) < 0) {
         snprintf(t->why, sizeof(t->why), "out of memory");
         return TLS_BROKEN;

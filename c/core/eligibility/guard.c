@@ -84,7 +84,7 @@ static void learn(struct core *core)
  * The order is policy: the first branch that applies decides. First what cannot be read, then
  * whose marker it is (database, cluster, max_lease), as that of others says nothing of our
  * locks; only then what the server has forgotten, and last how far its quarantine is. */
-static void judge(struct core *core, int i)
+static void decide_state(struct core *core, int i)
 {
     struct guard *g = &core->guards[i];
     const struct marker *m = &g->fields;
@@ -144,7 +144,7 @@ void guard_saw(struct core *core, int i, const char *text, size_t len, int64_t n
     g->seen_ms = now_ms;
     if (!core->marker)
         return;
-    judge(core, i);
+    decide_state(core, i);
     if (g->state == RL_GUARD_ADMITTED)     /* an unchanged one clears no other error */
         g->refused = RL_OK;
 }
@@ -402,7 +402,7 @@ int guard_up(struct core *core, int i, int64_t now_ms)
     /* A server gives no marker while it loads its data. The marker that comes back with
      * the data is of its former life, and does not count. */
     if (core->marker && g->kind)
-        judge(core, i);
+        decide_state(core, i);
     g->refused = g->no_eval = g->no_evalsha = 0;
     note_voter(core, i);
     node_ready(nd, now_ms);
@@ -421,7 +421,7 @@ int guard_answered(struct core *core, int i, const struct request *request, int6
             return 1;
         g->forgot = 0;
         if (core->marker && g->kind)
-            judge(core, i);
+            decide_state(core, i);
         return nd->info.server.role != RL_ROLE_REPLICA || is_fit(core, i);
     }
     int first = !g->kind;
@@ -450,7 +450,7 @@ void guard_demoted(struct core *core, int i, int64_t now_ms)
     struct node *nd = &core->nodes[i];
     core->guards[i].forgot = 1;
     if (core->marker && core->guards[i].kind)
-        judge(core, i);
+        decide_state(core, i);
     if (nd->state == NODE_READY && node_look_at_life(nd, now_ms))
         state_write(core, i);
 }

@@ -184,7 +184,7 @@ local function take_over(client, rows)
 end
 
 -- What keeps init from admitting now; see objection(). sent: it has admitted some before.
-local function judge(client, rows, force, sent)
+local function what_prevents(client, rows, force, sent)
     local by = sort_out(rows)
     local all = #by.admitted == #rows
         or force and #by.admitted + #by.absent == #rows and #by.admitted >= quorum(#rows)
@@ -234,7 +234,7 @@ function _M.init(client, force, note)
             end
             return nil, errors.new("no_quorum", "init", health.complaints(rows))
         end
-        local done, err, passes = judge(client, rows, force, sent)
+        local done, err, passes = what_prevents(client, rows, force, sent)
         if done then
             return true
         elseif err and (not passes or client.now() >= ends) or sent and client.now() >= ends then

@@ -43,7 +43,7 @@ local function remedy(command, why)
 end
 
 -- Adds one server's failures (command -> why) to its findings.
-local function judge(failed, user, findings)
+local function add_failures(failed, user, findings)
     local fenced, reason = {}, nil
     if failed.SET or failed.GET or failed.EVAL or failed[SCRIPT] then
         failed.KEPT = nil                -- of course
@@ -118,7 +118,7 @@ local function try(client, rows, seen)
     end
     for place, its in ipairs(seen) do
         local _, user = client.credentials:of(place)
-        judge(its.failed or {}, user or "default", its.findings)
+        add_failures(its.failed or {}, user or "default", its.findings)
     end
 end
 
