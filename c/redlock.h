@@ -436,7 +436,7 @@ int rl_script(rl_client *client, const char *body, size_t len);
  * label: tells people the owner; NULL: none. With a label the value is its digits and a
  * card: a space, the milliseconds since 1970 in hex, a space, the label. "%p" in the
  * label becomes the process id; what exceeds RL_CARD_MAX is cut off.
- * home: -1 asks all nodes at once. Any other number asks one node first that is up, for
+ * gate: -1 asks all nodes at once. Any other number asks one node first that is up, for
  * all clients the same one, and the others only when it has granted, so that contenders
  * that split the votes meet there.
  * Outcomes: RL_GRANTED (held until rl_remaining_ms() is 0), RL_HELD, RL_NO_QUORUM,
@@ -450,7 +450,7 @@ int rl_script(rl_client *client, const char *body, size_t len);
 rl_round *rl_acquire(rl_client *client, const rl_primitive *primitive,
                      const rl_bytes *keys, int nkeys, const rl_bytes *args, int nargs,
                      const rl_bytes *label, int64_t lease_ms, int64_t within_ms,
-                     int32_t home, int32_t how, rl_lease **lease);
+                     int32_t gate, int32_t how, rl_lease **lease);
 
 /* Starts an extension to lease_ms from now. Never shortens; 0 only asks. Outcomes:
  * RL_GRANTED, RL_LOST (ended, or a majority disowned us: the lease is now void),

@@ -128,7 +128,7 @@ static started_fn *what_follows(int32_t how)
 
 rl_round *rl_acquire(rl_client *c, const rl_primitive *primitive, const rl_bytes *keys,
                      int nkeys, const rl_bytes *args, int nargs, const rl_bytes *label,
-                     int64_t lease_ms, int64_t within_ms, int32_t home, int32_t how,
+                     int64_t lease_ms, int64_t within_ms, int32_t gate, int32_t how,
                      rl_lease **lease)
 {
     struct value v;
@@ -138,7 +138,7 @@ rl_round *rl_acquire(rl_client *c, const rl_primitive *primitive, const rl_bytes
         return NULL;
     RETURN_ROUND(c, what_follows(how),
                  acquire_begin(&c->core, primitive, keys, nkeys, args, nargs,
-                               (rl_bytes){v.bytes, v.len}, lease_ms, within_ms, home,
+                               (rl_bytes){v.bytes, v.len}, lease_ms, within_ms, gate,
                                now_ms, lease));
 }
 

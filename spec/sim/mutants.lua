@@ -1079,7 +1079,8 @@ return {
         prefix = "one server twice", by = { "one server, one vote" } },
 
     { name = "ours already counts as a vote, always", file = "c/core/leases/acquire.c",
-        { "        if (!slot->resends && !(round->twice & bit(i)))\n            return RL_CONFIG;",
+        { "        if (!slot->resends && !(round->asked_again & bit(i)))\n"
+            .. "            return RL_CONFIG;",
             "        if (0)\n            return RL_CONFIG;" },
         { "k != i && slot[k].vote", "0 && slot[k].vote" },
         prefix = "one server twice, in secret", by = { "a majority confirmed" } },
@@ -1150,16 +1151,16 @@ return {
         from = "call.votes.split and votes.try_again(call, now)", to = "false",
         prefix = "all at one instant", by = { "one of all gets it" } },
 
-    { name = "no home", file = "c/core/leases/acquire.c", unit = "acquire.home_is_asked_first",
-        from = "home < 0 ? -1 : pick_gate(core, now_ms)", to = "-1" },
+    { name = "no gate", file = "c/core/leases/acquire.c", unit = "acquire.gate_is_asked_first",
+        from = "gate < 0 ? -1 : pick_gate(core, now_ms)", to = "-1" },
 
-    { name = "each has a home of its own", file = "c/core/leases/acquire.c",
-        unit = "acquire.home_is_asked_first",
+    { name = "each has a gate of its own", file = "c/core/leases/acquire.c",
+        unit = "acquire.gate_is_asked_first",
         from = "core->nodes[gate].info.server.run_id) < 0))",
         to = "core->nodes[gate].info.server.run_id) > 0))" },
 
-    { name = "home lets go at once", file = "c/core/leases/acquire.c",
-        unit = "acquire.home_asks_the_rest_again",
+    { name = "the gate lets go at once", file = "c/core/leases/acquire.c",
+        unit = "acquire.gate_asks_the_rest_again",
         from = "            round_ask_again(round, i, now_ms);\n            return 1;\n",
         to = "            return 0;\n" },
 
@@ -1169,7 +1170,7 @@ return {
 
     { name = "each server picks a slot of its own", file = "c/core/leases/acquire.c",
         unit = "same.home_picks_the_number",
-        from = "rule == RL_RULE_SAME && i == round->gate", to = "0" },
+        from = "rule == RL_RULE_SAME && round->at_gate", to = "0" },
 
     { name = "a server in quarantine has no key before the first extension",
         file = "c/core/leases/acquire.c", spec = "spec/policy/quarantine_spec.lua taken meanwhile",

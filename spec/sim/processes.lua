@@ -315,9 +315,9 @@ local function wrap_core(lib)
     local raw_now, raw_look, raw_acquire = lib.rl_now_ms, lib.rl_look, lib.rl_acquire
     local free = {}
     C.rl_acquire = function(core, prim, keys, nkeys, args, nargs, label, lease_ms, within_ms,
-        home, how, out)
+        gate, how, out)
         local round = raw_acquire(core, prim, keys, nkeys, args, nargs, label, lease_ms,
-            within_ms, home, no_wait(lib, how), out)
+            within_ms, gate, no_wait(lib, how), out)
         if out[0] ~= nil then
             attempts.new(sim, out[0], lease_ms, prim.rule == lib.RL_RULE_LARGEST)
             note_kind(keys, nkeys)

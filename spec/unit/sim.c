@@ -436,7 +436,7 @@ struct hold sim_acquire(struct sim *s, const char *key, int64_t lease_ms,
     snprintf(value, sizeof(value), "%0*u", RL_VALUE_LEN, ++s->values);
     h.round = acquire_begin(&s->core, &s->primitive, keys, 1, NULL, 0,
                             (rl_bytes){value, RL_VALUE_LEN}, lease_ms, within_ms,
-                            s->home ? 0 : -1, s->now_ms, &h.lease);
+                            s->gate ? 0 : -1, s->now_ms, &h.lease);
     REQUIRE(h.round != NULL && h.lease != NULL);
     gave(s, h.round, h.lease);
     return h;

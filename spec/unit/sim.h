@@ -115,7 +115,7 @@ struct sim {
     int64_t now_ms;
     size_t chunk;                 /* bytes fed at once; 0: all */
     unsigned values;
-    int home;                     /* attempts ask first where contenders meet */
+    int gate;                     /* attempts ask first where contenders meet */
     unsigned lives;               /* of all servers so far */
     int greedy;                   /* broken servers: they give away what others have, */
     int hasty;                    /* or expire keys at half their time */

@@ -162,23 +162,23 @@ static int asked(const struct sim_server *sv)
 }
 
 /* They meet at the node with the smallest run_id, which all see alike. */
-SIM_TEST(home_is_asked_first, sim_up(3))
+SIM_TEST(gate_is_asked_first, sim_up(3))
 {
     s->core.nodes[2].info.server.run_id[3] = '\0';
     sim_put(s, 2, "k", 9000);
-    s->home = 1;
+    s->gate = 1;
     struct hold h = sim_acquire(s, "k", 30000, 1000);
     CHECK_INT(sim_outcome(s, h.round), RL_HELD);
     for (int i = 0; i < 3; i++)
         CHECK_INT(asked(&s->server[i]), i == 2);
 }
 
-/* Who has home keeps it, and asks the rest twice. */
-SIM_TEST(home_asks_the_rest_again, sim_up(3))
+/* Who has the gate keeps it, and asks the rest twice. */
+SIM_TEST(gate_asks_the_rest_again, sim_up(3))
 {
     sim_put(s, 1, "k", 9000);
     sim_put(s, 2, "k", 9000);
-    s->home = 1;
+    s->gate = 1;
     struct hold h = sim_acquire(s, "k", 30000, 1000);
     CHECK_INT(sim_outcome(s, h.round), RL_HELD);
     for (int i = 0; i < 3; i++)
@@ -458,7 +458,7 @@ static void many_keys_in_one_write(void)
 SUITE(acquire, T(released_with_too_little_left),
       T(all_up), T(first_use_connects), T(byte_by_byte),
       T(won_at_the_majority), T(lost_when_a_majority_refuses),
-      T(home_is_asked_first), T(home_asks_the_rest_again),
+      T(gate_is_asked_first), T(gate_asks_the_rest_again),
       T(contended_does_not_wait_for_the_silent),
       T(a_tie_is_nobodys), T(a_majority_is_down), T(a_minority_is_down),
       T(votes_end_at_the_time_out), T(ends_within_its_time),

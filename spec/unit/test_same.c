@@ -107,7 +107,7 @@ SIM_TEST(a_late_grant_keeps_the_client_busy, sim_up(3))
 SIM_TEST(home_picks_the_number, sim_up(3))
 {
     s->primitive.rule = RL_RULE_SAME;
-    s->home = 1;
+    s->gate = 1;
     for (int i = 0; i < 3; i++)
         s->server[i].say[SIM_ACQUIRE] = grants[3];
     struct hold h = sim_acquire(s, "k", 30000, 1000);

@@ -56,7 +56,7 @@ static struct rl_round *attempt_new(struct rl_lease *lease, const struct round_k
 
 rl_round *acquire_begin(struct core *core, const rl_primitive *primitive,
                         const rl_bytes *keys, int nkeys, const rl_bytes *args, int nargs,
-                        rl_bytes value, int64_t lease_ms, int64_t within_ms, int home,
+                        rl_bytes value, int64_t lease_ms, int64_t within_ms, int gate,
                         int64_t now_ms, rl_lease **out)
 {
     struct rl_lease *lease = lease_new(core, &release_kind, primitive, keys, nkeys, args,
@@ -68,7 +68,7 @@ rl_round *acquire_begin(struct core *core, const rl_primitive *primitive,
     if (!acquire)
         return NULL;
     *out = lease;
-    acquire->gate = acquire->home = home < 0 ? -1 : pick_gate(core, now_ms);
+    acquire->gate = gate < 0 ? -1 : pick_gate(core, now_ms);
     if (now_ms + within_ms < acquire->cap_ms)
         acquire->cap_ms = now_ms + within_ms;
     round_begin(acquire, now_ms);
@@ -103,7 +103,7 @@ static int may_have_voted(const struct rl_round *round, int i)
     const struct node *nodes = round->core->nodes;
     const struct slot *slot = round->slot;
     return NODES_WHERE(round->core, k, k != i && slot[k].vote >= RL_VOTE_YES &&
-                           (slot[k].again || slot[i].again) &&
+                           (slot[k].was_ours || slot[i].was_ours) &&
                            may_be_one(&nodes[i], &nodes[k])) != 0;
 }
 
@@ -123,9 +123,9 @@ static int granted(struct rl_round *round, int i, struct vote *vote)
 {
     struct slot *slot = &round->slot[i];
     if (vote->vote == RL_VOTE_AGAIN) {
-        if (!slot->resends && !(round->twice & bit(i)))
+        if (!slot->resends && !(round->asked_again & bit(i)))
             return RL_CONFIG;    /* asked once: this server has another address, too */
-        slot->again = 1;
+        slot->was_ours = 1;
         vote->vote = RL_VOTE_YES;
     }
     if (vote->vote != RL_VOTE_YES)
@@ -134,7 +134,7 @@ static int granted(struct rl_round *round, int i, struct vote *vote)
     if ((rule == RL_RULE_LARGEST && !fence_is_token(vote->extra)) ||
         (rule == RL_RULE_SAME && vote->extra <= 0))
         return RL_PROTOCOL;
-    if (rule == RL_RULE_SAME && i == round->gate)
+    if (rule == RL_RULE_SAME && round->at_gate)
         ask_for_that(round, vote->extra);
     return may_have_voted(round, i) ? RL_TIMEOUT : RL_OK;
 }
@@ -233,15 +233,15 @@ static enum verdict judge(struct rl_round *round, int64_t now_ms)
  * elsewhere is releasing now: asks those nodes once more. True: asked one. */
 static int ask_rest_again(struct rl_round *round, int64_t now_ms)
 {
-    const struct slot *home = round->home < 0 ? NULL : &round->slot[round->home];
-    if (round->lease->primitive.rule == RL_RULE_SAME || !home ||
-        !round_is_yes(home))
+    const struct slot *gate = round->gate < 0 ? NULL : &round->slot[round->gate];
+    if (round->lease->primitive.rule == RL_RULE_SAME || !gate ||
+        !round_is_yes(gate))
         return 0;
     for (int i = 0; i < round->core->n; i++) {
         const struct slot *slot = &round->slot[i];
         if (slot->state == SLOT_ANSWERED && slot->vote < RL_VOTE_YES &&
-            !(round->twice & bit(i))) {
-            round->twice |= bit(i);
+            !(round->asked_again & bit(i))) {
+            round->asked_again |= bit(i);
             round_ask_again(round, i, now_ms);
             return 1;
         }

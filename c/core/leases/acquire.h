@@ -8,7 +8,7 @@
 /* See rl_acquire(). */
 rl_round *acquire_begin(struct core *core, const rl_primitive *primitive,
                         const rl_bytes *keys, int nkeys, const rl_bytes *args, int nargs,
-                        rl_bytes value, int64_t lease_ms, int64_t within_ms, int home,
+                        rl_bytes value, int64_t lease_ms, int64_t within_ms, int gate,
                         int64_t now_ms, rl_lease **lease);
 
 /* See rl_import(). */

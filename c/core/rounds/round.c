@@ -31,7 +31,7 @@ struct rl_round *round_new(struct core *core, const struct round_kind *kind, int
     round->lease = lease;
     round->cmd = cmd;
     round->timer.kind = TIMER_ROUND;
-    round->gate = round->home = -1;
+    round->gate = -1;
     round->tally = (struct tally){.n = core->n, .pending = core->n,
                                   .margin = kind->margin ? core->options.margin : 0};
     return round;
@@ -270,7 +270,8 @@ void round_begin(struct rl_round *round, int64_t now_ms)
     round->started_ms = now_ms;
     activate(round);
     round_ref(round);        /* it may end while nodes are still being asked */
-    if (round->gate >= 0)
+    round->at_gate = round->gate >= 0;
+    if (round->at_gate)
         slot_begin(round, round->gate, now_ms);
     else if (!round->kind->pause)
         ask_all(round, now_ms);
@@ -286,7 +287,7 @@ void round_begin(struct rl_round *round, int64_t now_ms)
 static void pass_gate(struct rl_round *round, int64_t now_ms)
 {
     const struct slot *first = &round->slot[round->gate];
-    round->gate = -1;
+    round->at_gate = 0;
     if (round->kind->alone) {
         round_end(round, RL_GRANTED);
     } else if (first->state == SLOT_ANSWERED && first->vote <= RL_VOTE_ABSENT) {
@@ -300,7 +301,7 @@ static void pass_gate(struct rl_round *round, int64_t now_ms)
 
 void round_decide(struct rl_round *round, int64_t now_ms)
 {
-    if (round->gate >= 0 && !slot_pending(&round->slot[round->gate])) {
+    if (round->at_gate && !slot_pending(&round->slot[round->gate])) {
         round_ref(round);
         pass_gate(round, now_ms);
         int outcome = round->outcome;

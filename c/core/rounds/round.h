@@ -30,7 +30,7 @@ struct slot {
     uint8_t code;
     uint8_t why;             /* rl_why, with the code: the node's may be of a later answer */
     uint8_t resends;         /* the connection broke with the request on its way */
-    uint8_t again;           /* the value was there when the node was asked again */
+    uint8_t was_ours;        /* the value was there when the node was asked again */
     uint8_t admitted;        /* asked again, as its reply named the marker of an admission */
     uint32_t data_len;
     char *more;              /* data that is longer than SLOT_ROOM, or NULL */
@@ -127,10 +127,10 @@ struct rl_round {
     struct rl_round *next_done;        /* in round_next()'s list, or in the mailbox */
     _Atomic(void *) post;              /* the mailbox to go to; ROUND_POSTED: done */
     _Atomic(void *) box;               /* done: the mailbox that has it, or will */
-    int gate;                          /* asked first, alone; -1: none, or passed */
+    int gate;                          /* asked first, alone; -1: none */
     int64_t decide_ms;                 /* see round_decide_at(); 0: none */
-    int home;                          /* the gate, also when it is passed */
-    uint32_t twice;                    /* nodes asked again because home had granted */
+    int at_gate;                       /* the others are not asked yet */
+    uint32_t asked_again;              /* nodes asked again because the gate had granted */
     struct rl_subscription *subscription; /* what ends a pause early; NULL: nothing */
     struct rl_round *next_sleeper;     /* of the same subscription */
     int script;

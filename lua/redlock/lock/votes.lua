@@ -23,10 +23,10 @@ local TRIP = 8
 
 --- The votes of a call none of whose attempts has split them. Later these fields are set:
 --   split  what the last attempt did. nil: somebody has the lock, or it failed for another reason;
---          "votes": it split the votes; "home": the server that was asked first refused, and no
+--          "votes": it split the votes; "gate": the server that was asked first refused, and no
 --          other one was asked
 --   splits attempts in a row that split the votes
---   home   whether the server where contenders meet is asked first, from the first such attempt
+--   gate   whether the server where contenders meet is asked first, from the first such attempt
 --          until that server refuses
 --   trip   seconds that the call's first attempt took
 --   among  how many split the votes
@@ -59,7 +59,7 @@ local function count_refusals(call, now)
     end
     if call.votes == _M.NONE then
         call.votes = { splits = 0 }
-    elseif call.votes.home then
+    elseif call.votes.gate then
         call.lock.given = given
     end
     local found = call.votes
@@ -69,7 +69,7 @@ local function count_refusals(call, now)
     end
     found.whose = some == 1 and found.whose == whose and whose
     found.among, found.may = some + (yes > 0 and 1 or 0), most + n - #list >= q
-    return found.home and #list == 1 and yes == 0 and "home" or "votes"
+    return found.gate and #list == 1 and yes == 0 and "gate" or "votes"
 end
 
 --- Judges an attempt that failed with a code, at `now` of client.now(): sets call.votes.
@@ -86,7 +86,7 @@ function _M.try_again(call, now)
     local timeout, found = call.lock.client.options.timeout, call.votes
     found.tries = (found.tries or 0) + 1
     found.limit = found.limit or now + timeout
-    return found.split == "home" or found.tries < MOST
+    return found.split == "gate" or found.tries < MOST
         and (found.tries < LEAST or now + timeout / TRIP < found.limit)
 end
 

@@ -107,11 +107,11 @@ end
 -- Seconds until the next attempt after split votes. Sets where that begins.
 local function split_pause(call)
     local spread, found = 0.5 + random(call.lock.client), call.votes
-    if found.split == "home" then
-        found.home = nil
+    if found.split == "gate" then
+        found.gate = nil
         return ALONE * spread
     end
-    found.home = not (call.lock.primitive.everywhere and call.wait.ticket)
+    found.gate = not (call.lock.primitive.everywhere and call.wait.ticket)
     found.splits = found.splits + 1
     return max(SPLIT_DELAY, found.trip) * 2 ^ min(found.splits - 1, SPLIT_DOUBLINGS) * spread
 end
@@ -126,7 +126,7 @@ local function pause_of(call, free_in)
     if guarded then
         pause = min(pause, guarded + 0.001)
     end
-    if call.votes.split == "home" or call.votes.split and call.votes.splits < SPLIT_TRIES then
+    if call.votes.split == "gate" or call.votes.split and call.votes.splits < SPLIT_TRIES then
         return min(pause, split_pause(call))
     elseif free_in then
         pause = min(pause, free_in + 0.001 + random(client) * 0.002)

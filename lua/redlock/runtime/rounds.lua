@@ -176,7 +176,7 @@ end
 function _M.acquire(call, prim, keys, args, lease, within)
     local primitive, nkeys, nargs = prepare(call, prim, keys, args)
     local round = C.rl_acquire(call.lock.client.core, primitive, keys_buf, nkeys, args_buf, nargs,
-        bytes(call.lock.label), to_ms(lease), to_ms(within), call.votes.home and 0 or -1,
+        bytes(call.lock.label), to_ms(lease), to_ms(within), call.votes.gate and 0 or -1,
         call.blocks and not call.wait and WAIT or BEGIN, call.lease_out)
     local handle = call.lease_out[0]
     if round == nil and handle ~= nil then
