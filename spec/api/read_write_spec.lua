@@ -324,7 +324,7 @@ describe("a read-write lock", function()
         local one, two = reader(1), reader(2, other)
         assert.is_true(one:tryLock(1, 20) and two:tryLock(1, 20))
         support.eventually(function() return cluster[3]:call("ZCARD", "x") == 2 end)
-        local readers = require("redlock.inspect.detail").of(client, "x").readers
+        local readers = require("redlock.inspect.detail").ask(client, "x").readers
         assert.equal(2, #readers)
         assert.is_false(one:forceUnlock { holder = "00000000" })
         assert.is_true(one:forceUnlock { holder = readers[1].hold })

@@ -94,7 +94,7 @@ describe("redlock.from_environment", function()
                     said)
             end
             assert.equal("REDLOCK_NODES", (run(([[
-                print((select(2, require "redlock.servers.settings".read { %s = 1 })).source)
+                print((select(2, require "redlock.servers.settings".load { %s = 1 })).source)
             ]]):format(name), { REDLOCK_NODES = uris, [variable] = value })))      -- options win
         end
     end)
@@ -111,7 +111,7 @@ describe("redlock.from_environment", function()
         local file = write("p.conf", "user = a\npassword = b\n")
         local secret = write("pw", "c\n")
         assert.equal("a\tnil\t" .. secret, (run([[
-            local opts = require "redlock.servers.settings".read()
+            local opts = require "redlock.servers.settings".load()
             print(opts.user, opts.password, opts.password_file)
         ]], { REDLOCK_NODES = uris, REDLOCK_CONFIG = file, REDLOCK_PASSWORD_FILE = secret })))
     end)

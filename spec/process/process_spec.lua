@@ -635,7 +635,7 @@ describe("values [37]", function()
             io.stdout:flush()
             local pid = ffi.C.fork()
             local values = {}
-            local value_of = require("redlock.runtime.ffi_values").of
+            local value_of = require("redlock.runtime.ffi_values").value
             for i = 1, 500 do
                 coroutine.wrap(function()
                     local l = client:getLock(("%d.%d"):format(pid, i))

@@ -102,7 +102,7 @@ function _M.new(opts, from)
 end
 
 function _M.from_environment(opts)
-    return _M.new(outside.read(opts, nil, "the program"))
+    return _M.new(outside.load(opts, nil, "the program"))
 end
 
 -- ---- the core --------------------------------------------------------------------
