@@ -231,7 +231,9 @@ describe("a fenced lock that is held while servers forget, one after the other",
         assert.is_true(l:lock())
         local token = l:token()
         for i = 1, 3 do
-            local value = cluster[i % 3 + 1]:call("GET", "x")
+            local value = support.eventually(function()
+                return cluster[i % 3 + 1]:call("GET", "x")
+            end)
             cluster[i]:restart()
             support.eventually(function()
                 quarantine.turn(client)
