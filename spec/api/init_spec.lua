@@ -61,6 +61,13 @@ describe("a brand-new cluster", function()
         assert.is_true(support.now() - t < 20)
     end)
 
+    it("is admitted by init, however long its servers take to answer", function()
+        local world = require("redlock.testing").new { new_cluster = true, round_trip = 0.4,
+            client = { timeout = 2, connect_timeout = 5 } }
+        assert.is_true(world:client():init())
+        assert.is_true(world:now() > 8)
+    end)
+
     it("is admitted by init, for everybody, when nobody who knew it came back", function()
         local other = support.warm_client(cluster, options())
         assert.is_nil((other:getLock("x"):tryLock()))
@@ -175,6 +182,7 @@ describe("servers that were used", function()
         cluster:each(function(s) s:call "FLUSHALL" end)
         local err = support.fails("config", support.client(cluster, options()):init())
         assert.matches("connections? of 1 host uses? these servers", tostring(err))
+        holder:close()
     end)
 
     it("are not new for a program that knew them", function()
@@ -196,6 +204,7 @@ describe("servers that were used", function()
         lose_all()
         local err = support.fails("config", support.client(cluster, options()):init())
         assert.is_truthy(tostring(err):find "is not new: it" or tostring(err):find "these servers")
+        holder:close()
     end)
 
     it("are not new beside a program that may not write the marker", function()

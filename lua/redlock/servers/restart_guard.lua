@@ -22,9 +22,9 @@ local _M = {}
 
 _M.KEY = markers.KEY
 
--- Of init, in seconds: how long it waits until servers were observed for long enough, and the pause
+-- Of init, in seconds: how long it waits for servers to be observed for longer, and the pause
 -- between two looks.
-local WITHIN, PAUSE = 8, 0.2
+local PATIENCE, PAUSE = 8, 0.2
 
 local function in_one_line(name)
     return (gsub(gsub(script_text.own(name), "%-%-[^\n]*", ""), "%s+", " "))
@@ -75,19 +75,22 @@ end
 
 -- Groups the rows: admitted; in quarantine by the letter in their marker: n, l, s, or young (not
 -- begun, or not observed for long enough); disagrees, unknown, absent.
+-- Second result: for how many seconds they were observed, as far as init needs it, all together.
 local function sort_out(rows)
     local by = { admitted = {}, n = {}, l = {}, s = {}, young = {}, disagrees = {}, unknown = {},
         absent = {} }
-    local new = tonumber(rounds.load().RL_NEW_MS) / 1000
+    local new, observed = tonumber(rounds.load().RL_NEW_MS) / 1000, 0
     for _, row in ipairs(rows) do
         local group = not row.ready and "absent" or row.guard == "unverified" and "admitted"
             or row.guard ~= "guarded" and row.guard or row.memory or "young"
-        if group == "n" and row.observed < min(new, row.quarantine) then
+        local least = min(new, row.quarantine)
+        if group == "n" and row.observed < least then
             group = "young"
         end
         insert(by[group], row)
+        observed = observed + min(row.observed, least)
     end
-    return by
+    return by, observed
 end
 
 local function refusal(...)
@@ -184,8 +187,7 @@ local function take_over(client, rows)
 end
 
 -- What keeps init from admitting now; see objection(). sent: it has admitted some before.
-local function what_prevents(client, rows, force, sent)
-    local by = sort_out(rows)
+local function what_prevents(client, rows, by, force, sent)
     local all = #by.admitted == #rows
         or force and #by.admitted + #by.absent == #rows and #by.admitted >= quorum(#rows)
     if all then
@@ -219,7 +221,7 @@ end
 
 --- See client:init. note: function(text), told why it waits; or nil.
 function _M.init(client, force, note)
-    local ends, sent, seen, told = client.now() + WITHIN, false, nil, not note
+    local ends, most, sent, seen, told = 0, -1, false, nil, not note
     local other = force and of_another_number(client)
     if other then
         return nil, other
@@ -234,7 +236,11 @@ function _M.init(client, force, note)
             end
             return nil, errors.new("no_quorum", "init", health.complaints(rows))
         end
-        local done, err, passes = what_prevents(client, rows, force, sent)
+        local by, observed = sort_out(rows)
+        if observed > most then
+            ends, most = client.now() + PATIENCE, observed
+        end
+        local done, err, passes = what_prevents(client, rows, by, force, sent)
         if done then
             return true
         elseif err and (not passes or client.now() >= ends) or sent and client.now() >= ends then
@@ -251,8 +257,7 @@ function _M.init(client, force, note)
             end
         else
             if not told then
-                note(format("waiting up to %d s until programs that knew these servers would have "
-                    .. "come back", WITHIN))
+                note "waiting 5 to 8 s for programs that know these servers to come back"
                 told = true
             end
             rounds.sleep(client, PAUSE)
