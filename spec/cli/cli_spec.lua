@@ -75,6 +75,16 @@ describe("redlock", function()
                 select(2, redlock "--version"))
         end)
 
+        it("without control characters of the words that it was given", function()
+            for i, words in ipairs { { "" }, { "ls", "--" }, { "check", "--config=" },
+                { "run", "x", "--", "" }, { "lua", "" } } do
+                words[#words] = words[#words] .. "/x\27[31m\nredlock: FORGED"
+                local p = start({ stderr = "pipe" }, unpack(words))
+                assert.matches("^[^\n]*/x%?%[31m%?redlock: FORGED", (p.stderr:read_all(20)))
+                assert.equal(i < 4 and FAILED or 127, p:wait(10))
+            end
+        end)
+
         it("when it is used wrongly", function()
             local function wrong(pattern, ...)
                 local p = start({ stderr = "pipe" }, ...)

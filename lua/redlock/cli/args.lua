@@ -22,12 +22,12 @@ end
 
 local COMMON = flags.kinds()
 
---- Joins words of a command line for a message. It hides what follows "://", as an unquoted list
--- of URIs, which may have passwords, ends up among the names.
+--- Joins words of a command line for a message, without control characters. It hides what follows
+-- "://", as an unquoted list of URIs, which may have passwords, ends up among the names.
 function _M.words(list, from)
     local shown = {}
     for i = from, #list do
-        shown[#shown + 1] = (list[i]:gsub("://.*", "://..."))
+        shown[#shown + 1] = (list[i]:gsub("://.*", "://..."):gsub("%c", "?"))
     end
     return table.concat(shown, " ")
 end
@@ -92,7 +92,7 @@ function _M.parse(list, from, known)
             if option == "--password" then
                 usage "everybody can read command lines: --password-file or --password-env"
             elseif not kind then
-                usage("unknown option " .. option)
+                usage("unknown option " .. _M.words({ option }, 1))
             elseif kind == "" and inline then
                 usage(option .. " takes no value")
             elseif kind == "" then

@@ -61,12 +61,12 @@ local RELEASE = "USR2"       -- ends the script, after all that it has started
 local function load_script(path)
     local file, why = io.open(path)
     if not file then
-        args.fail(why, why:find "No such file" and NOT_THERE or NOT_LUA)
+        args.fail(args.words({ why }, 1), why:find "No such file" and NOT_THERE or NOT_LUA)
     end
     file:close()
     local fn
     fn, why = loadfile(path)
-    return fn or args.fail(why, NOT_LUA)
+    return fn or args.fail(args.words({ why }, 1), NOT_LUA)
 end
 
 -- The exit status for an error that a script raised. Errors of the library are often raised as

@@ -207,7 +207,7 @@ local function become(argv, opts, parent)
     end
     C.rlc_execvp(argv[1], list)
     local errno, why = ffi.errno(), strerror()
-    io.stderr:write("redlock: ", argv[1], ": ", why, "\n")
+    io.stderr:write("redlock: ", (argv[1]:gsub("%c", "?")), ": ", why, "\n")
     C.rlc_exit(errno == ENOENT and 127 or 126)
 end
 if jit then

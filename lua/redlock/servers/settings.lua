@@ -18,7 +18,7 @@ local AT_SECURE = 23
 local PASSWORDS = { "password", "password_file", "password_env" }
 
 local function fail(...)
-    validate.raise("redlock: " .. table.concat { ... })
+    validate.raise("redlock: " .. table.concat { ... }:gsub("%c", "?"))
 end
 
 -- An environment variable; an empty one counts as unset. So does each in a program that was given
@@ -114,14 +114,14 @@ end
 
 local function no_servers(origin)
     local ngx = rawget(_G, "ngx")
-    fail("no servers are given. Name them "
+    validate.raise("redlock: no servers are given. Name them "
         .. (origin == "--nodes" and "with --nodes 'URI ...', or " or "")
         .. "in the environment, as in\n"
-        .. "  export REDLOCK_NODES='redis://HOST1:6379 redis://HOST2:6379 redis://HOST3:6379'\n",
-        ngx and ngx.config and "and, as nginx hides variables from its workers, with this line at "
-        .. "the top of nginx.conf:\n  env REDLOCK_NODES;\n" or "",
-        "or as `nodes = ...` in ~/.config/redlock.conf or /etc/redlock.conf. For servers to play "
-        .. "with: redlock dev")
+        .. "  export REDLOCK_NODES='redis://HOST1:6379 redis://HOST2:6379 redis://HOST3:6379'\n"
+        .. (ngx and ngx.config and "and, as nginx hides variables from its workers, with this line "
+        .. "at the top of nginx.conf:\n  env REDLOCK_NODES;\n" or "")
+        .. "or as `nodes = ...` in ~/.config/redlock.conf or /etc/redlock.conf. For servers to "
+        .. "play with: redlock dev")
 end
 
 local function override(opts, given)
