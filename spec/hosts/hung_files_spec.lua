@@ -35,10 +35,12 @@ describe("beside a password file that hangs", function()
         return support.client(loadstring("return " .. nodes(hung))(), opts)
     end
 
-    -- Waits until somebody reads the file, and writes that. No read means no end.
-    local function write(text)
-        local p = support.spawn { "sh", "-c", 'printf "$1" > "$2"', "sh", text, file }
+    -- Waits until somebody reads the file, and writes the password. No read means no end. Then does
+    -- so for each connection that is made later, again perhaps beside load.
+    local function write_on()
+        local p = support.spawn { "sh", "-c", 'printf "first\n" > "$1"', "sh", file }
         assert.equal(0, p:wait(30))
+        support.spawn { "sh", "-c", 'while printf "first\n" > "$1"; do :; done', "sh", file }
     end
 
     it("a worker of nginx serves requests, and locks", function()
@@ -51,9 +53,7 @@ describe("beside a password file that hangs", function()
             assert.equal("ok", (ng:get "/once?wait=0"))
             assert.equal(pid, (ng:get "/ping"))
         end
-        write "first\n"                  -- so there was a read, which had hung until now
-        write "first\n"                  -- for the second connection at first, which stays
-        support.spawn { "sh", "-c", 'while printf "first\n" > "$1"; do :; done', "sh", file }
+        write_on()
         support.eventually(function()
             return ng:get "/once?wait=0" == "ok" and cluster[1]:calls_of "evalsha" > 0
         end, 20)
@@ -94,8 +94,7 @@ describe("beside a password file that hangs", function()
             assert.is_true(l:unlock())
         end
         assert.is_false(client:stats().nodes[1].ready)
-        write "first\n"
-        write "first\n"                  -- as above
+        write_on()
         support.eventually(function()
             return l:tryLock(0) and l:unlock() and client:stats().nodes[1].ready
         end)
