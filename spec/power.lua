@@ -5,6 +5,8 @@
 --   N       how many faults (40)
 --   SEED    which (1); the same tree and seed give the same faults
 --   ONLY    a number: that fault alone, of those of the seed
+--   IN      a part of a path: faults of these files alone, as IN=lua/redlock/scripts
+--   BY      "specs" or "schedules": what these notice without the others
 --   J       how many at a time (as many as there are cores)
 --   SPECS   the spec files, instead of those of the room; 0: none
 --   LIST=1  prints the faults and runs nothing
@@ -69,7 +71,7 @@ local LEFT_OUT = { "^c/world/", "^lua/redlock/types", "^lua/redlock/status/s", "
 local function sources()
     local list = {}
     for file in output("find c lua -name '*.c' -o -name '*.lua' | LC_ALL=C sort"):gmatch "%S+" do
-        local out
+        local out = not file:find(env "IN" or "", 1, true)
         for _, pattern in ipairs(LEFT_OUT) do
             out = out or file:find(pattern)
         end
@@ -123,11 +125,12 @@ end
 
 --- The faults of the seed.
 local function draw()
-    local lists, faults = places(), {}
+    local lists, faults, kind = places(), {}, 0
     math.randomseed(seed)
-    while #faults < count do
-        local list = lists[#faults % #KINDS + 1]
-        faults[#faults + 1] = table.remove(list, math.random(#list))
+    while #faults < count and kind < count * #KINDS do
+        local list = lists[kind % #KINDS + 1]
+        faults[#faults + 1] = list[1] and table.remove(list, math.random(#list))
+        kind = kind + 1
     end
     return faults
 end
@@ -170,16 +173,19 @@ end
 
 -- $1: the folder; the fault is in it. Prints what noticed it; nothing if nothing did.
 local TRY = [[
+BY='%s'
 cd '%s' || exit 1
 try() {
+    [ -z "$BY" ] || [ "$BY" = "$by" ] || return 0
     timeout 1800 "$@" > log 2>&1 < /dev/null && return
     echo "$name $(grep -m 1 -o '\(Failure\|Error\) -> .*' log)"
     exit
 }
-name=build; try make -s STRICT=1 all tools sim-core build/spec/unit
-name="unit tests"; try build/spec/unit
+by=$BY name=build; try make -s STRICT=1 all tools sim-core build/spec/unit
+by=unit name="unit tests"; try build/spec/unit
 %s
-name=schedules; try env N=2000 J=1 luajit spec/sim/run.lua
+by=schedules name=schedules; try env N=2000 J=1 luajit spec/sim/run.lua
+by=specs
 for name in %s; do try busted --lua=luajit "$name"; done
 name="specs of the room"; rest="%s"
 [ -z "$rest" ] || try env LANES=4 spec/lanes $rest
@@ -208,8 +214,8 @@ local function try(k, fault)
     os.execute(("rm -rf %s && mkdir %s && cp -a $(ls -A | grep -v '^.git$') %s"):format(dir, dir,
         dir))
     patch(dir, fault)
-    local noticed = output(TRY:format(dir, fault.file:find "%.c$" and SANITIZERS or "",
-        specs(fault.file))):match "[^\n]+"
+    local noticed = output(TRY:format(env "BY" or "", dir,
+        fault.file:find "%.c$" and SANITIZERS or "", specs(fault.file))):match "[^\n]+"
     os.execute("rm -rf " .. dir)
     print(("%2d %-9s %s:%d: %s: %s"):format(k, noticed and "caught" or "SURVIVES", fault.file,
         fault.number, fault.kind, noticed or fault.line .. "  ->  " .. fault.changed))
