@@ -32,7 +32,7 @@ return {
             "return t->yes + t->pending <= want ? LOST",
         faults = { "gone for good", "gone for good" } },
 
-    { name = "errors count as yes", file = "c/core/leases/answer.c",
+    { name = "errors count as yes", file = "c/core/rounds/answer.c",
         from = "    if (code) {\n        round_miss(round, i, code, now_ms);\n"
             .. "        return;\n    }\n    if (keep_data",
         to = "    if (code)\n        vote.vote = RL_VOTE_YES;\n    if (keep_data",
@@ -51,7 +51,7 @@ return {
         to = ")\n        release_end(lease, now_ms);",
         by = { "valid as long as it was said" } },
 
-    { name = "a missing key counts as extended", file = "c/core/leases/answer.c",
+    { name = "a missing key counts as extended", file = "c/core/rounds/answer.c",
         from = "vote.vote >= RL_VOTE_YES ",
         to = "vote.vote >= RL_VOTE_YES || (vote.vote == 0 && kind->expired == RL_LOST) ",
         by = { "a majority confirmed", "keys outlive the hold" } },
@@ -245,7 +245,7 @@ return {
         from = "vote->vote <= RL_VOTE_ABSENT && ", to = "vote->vote == RL_VOTE_ABSENT && ",
         by = { "lost only by time" }, prefix = "a release sent again" },
 
-    { name = "an unknown script is not sent again", file = "c/core/leases/answer.c",
+    { name = "an unknown script is not sent again", file = "c/core/rounds/answer.c",
         from = "    if (wanted)\n", to = "    if (0)\n",
         faults = { "scripts forgotten", "scripts forgotten", "crash" } },
 
@@ -285,30 +285,33 @@ return {
         prefix = "C1", by = { "a token has its witnesses", "tokens grow" } },
 
     { name = "the second largest of all counters", file = "c/core/leases/fence.c", prefix = "C5",
-        from = "    if (!round->token) {\n        enum verdict v = quorum_vote(&round->tally);",
+        from = "    if (!round->fence.token) {\n"
+            .. "        enum verdict v = quorum_vote(&round->tally);",
         to = "    const struct tally *t = &round->tally;\n"
-            .. "    if (!round->token && t->yes == t->n) {\n        int64_t token = 0;\n"
+            .. "    if (!round->fence.token && t->yes == t->n) {\n        int64_t token = 0;\n"
             .. "        for (int i = 0; i < t->n; i++) {\n            int as_large = 0;\n"
             .. "            for (int k = 0; k < t->n; k++)\n"
             .. "                as_large += round->slot[k].extra >= round->slot[i].extra;\n"
             .. "            if (as_large >= quorum_size(t->n) && round->slot[i].extra > token)\n"
             .. "                token = round->slot[i].extra;\n        }\n"
-            .. "        round->token = token;\n        return WON;\n    }\n"
-            .. "    if (!round->token && t->pending && t->yes + t->pending == t->n)\n"
+            .. "        round->fence.token = token;\n        return WON;\n    }\n"
+            .. "    if (!round->fence.token && t->pending && t->yes + t->pending == t->n)\n"
             .. "        return UNDECIDED;\n"
-            .. "    if (!round->token) {\n        enum verdict v = quorum_vote(&round->tally);",
+            .. "    if (!round->fence.token) {\n"
+            .. "        enum verdict v = quorum_vote(&round->tally);",
         by = { "a token has its witnesses", "tokens grow" } },
 
     { name = "late grants count unconfirmed", file = "c/core/leases/fence.c",
         { "    for (int i = 0; i < round->core->n; i++) {\n"
             .. "        if (round_is_yes(&round->slot[i]) && ",
-            "    int late = round->confirm && round->confirm->token == round->token;\n"
+            "    int late = round->fence.confirm\n"
+            .. "               && round->fence.confirm->fence.token == round->fence.token;\n"
             .. "    for (int i = 0; !late && i < round->core->n; i++) {\n"
             .. "        if (round_is_yes(&round->slot[i]) && " },
         prefix = "C3 below", by = { "a token has its witnesses", "tokens grow" } },
 
     { name = "late grants may be above the token", file = "c/core/leases/fence.c",
-        from = "    if (most > round->token)\n        round->token = most;\n", to = "",
+        from = "    if (most > round->fence.token)\n        round->fence.token = most;\n", to = "",
         prefix = "C3", by = { "a token has its witnesses", "tokens grow" } },
 
     { name = "confirmed if above the token, too", file = "lua/redlock/scripts/fenced/confirm.lua",
@@ -605,12 +608,11 @@ return {
     { name = "a vote names nobody", file = "c/core/leases/acquire.c",
         prefix = "init after a loss",
         by = { "who forgot does not vote", "a marker's step is one of the model's" },
-        from = "if (vote->vote == RL_VOTE_YES && !objection)", to = "if (0)" },
+        from = "} else if (!objection) {", to = "} else if (0) {" },
 
     { name = "a vote that does not count names us", file = "c/core/leases/acquire.c",
         unit = "quarantine.a_vote_that_does_not",
-        from = "if (vote->vote == RL_VOTE_YES && !objection)",
-        to = "if (vote->vote == RL_VOTE_YES)" },
+        from = "} else if (!objection) {", to = "} else {" },
 
     { name = "a step is anybody's", file = "c/core/eligibility/suspect.c",
         unit = "steps.a_majority_of_clocks",
@@ -715,7 +717,7 @@ return {
 
     { name = "who is in quarantine lacks floors", file = "c/core/rounds/teach.c",
         unit = "teach.a_quarantine_lacks",
-        from = "tells(round, k, TELLS_NOTHING) && round->pupils & bit(k);",
+        from = "tells(round, k, TELLS_NOTHING) && round->teach.pupils & bit(k);",
         to = "tells(round, k, TELLS_NOTHING);" },
 
     { name = "out of range is none", file = "c/core/rounds/teach.c",
@@ -739,15 +741,15 @@ return {
 
     { name = "taught by what was told before", file = "c/core/rounds/teach.c",
         unit = "teach.what_was_told",
-        from = "            round->pupils &= ~bit(i);", to = "            (void)bit(i);" },
+        from = "            round->teach.pupils &= ~bit(i);", to = "            (void)bit(i);" },
 
     { name = "taught before the end", file = "c/core/rounds/teach.c",
         unit = "teach.what_was_told",
-        from = "(round->pupils & over(core)) | round->admits", to = "over(core) | round->admits" },
+        from = "(round->teach.pupils & over(core))", to = "over(core)" },
 
     { name = "force needs the others", file = "c/core/rounds/teach.c",
         unit = "teach.force",
-        from = "!(round->force && round->admits & bit(i))", to = "1" },
+        from = "!(round->teach.force && round->teach.admits & bit(i))", to = "1" },
 
     { name = "who may not ask admits", file = "c/core/rounds/teach.c",
         unit = "teach.who_may_not_ask_waits",
@@ -814,20 +816,20 @@ return {
 
     { name = "refused at the token is still ours", file = "c/core/leases/fence.c",
         unit = "fence.a_refusal_that_is_not_above",
-        from = "vote->extra > confirm->token", to = "vote->extra >= confirm->token" },
+        from = "vote->extra > confirm->fence.token", to = "vote->extra >= confirm->fence.token" },
 
     { name = "refused below the token is still ours", file = "c/core/leases/fence.c",
         unit = "fence.a_refusal_that_is_not_above",
-        from = " && vote->extra > confirm->token", to = "" },
+        from = " && vote->extra > confirm->fence.token", to = "" },
 
     { name = "another's above the token is still ours", file = "c/core/leases/fence.c",
         unit = "fence.a_refusal_that_is_not_above",
-        from = "vote->vote == RL_VOTE_ABSENT && vote->extra > confirm->token",
-        to = "vote->extra > confirm->token" },
+        from = "vote->vote == RL_VOTE_ABSENT && vote->extra > confirm->fence.token",
+        to = "vote->extra > confirm->fence.token" },
 
     { name = "a late confirmation is of the token asked later", file = "c/core/leases/fence.c",
-        unit = "fence.c3", from = "slot->extra = confirm->token;", to =
-            "slot->extra = round->token;" },
+        unit = "fence.c3", from = "slot->extra = confirm->fence.token;", to =
+            "slot->extra = round->fence.token;" },
 
     { name = "tokens need no margin", file = "c/core/leases/fence.c",
         unit = "fence.the_margin_witnesses",
@@ -1174,11 +1176,12 @@ return {
 
     { name = "a server in quarantine has no key before the first extension",
         file = "c/core/leases/acquire.c", spec = "spec/policy/quarantine_spec.lua taken meanwhile",
-        from = "code == RL_GUARDED && round->outcome == RL_GRANTED", to = "0" },
+        from = "    heal_if_needed(lease, round, i, code, vote, now_ms);\n    return",
+        to = "    return" },
 
     { name = "a server known to be in quarantine has no key before the first extension",
         file = "c/core/leases/acquire.c", spec = "spec/policy/quarantine_spec.lua taken meanwhile",
-        from = ": slot->code == RL_GUARDED)", to = ": 0)" },
+        from = " || slot->state == SLOT_MISSING)", to = ")" },
 
     { name = "strays stay", file = "c/core/leases/acquire.c", unit = "same.strays_are_mended",
         from = "    heal_rest(lease, round, now_ms);\n", to = "" },

@@ -138,7 +138,7 @@ SIM_TEST(a_torn_confirmation_is_no_witness, up(3, (int64_t[]){1, 3, 0}))
     sim_pass(s, 1);
     s->now_ms += 2;
     sim_tick(s);
-    CHECK_INT(h.round->token, 4);
+    CHECK_INT(h.round->fence.token, 4);
     sim_cut_after(s, 0);
     CHECK_INT(s->server[0].counter, 4);       /* executed, but who knows */
     CHECK_INT(sim_wait(s, h.round, 2000), RL_NO_QUORUM);
@@ -224,7 +224,7 @@ static void a_refusal_that_is_not_above_the_token(void)
         s->server[0].say[SIM_CONFIRM] = said[k];
         struct hold h = begin(s);
         CHECK_INT(sim_wait(s, h.round, 1000), RL_HELD);
-        CHECK_INT(h.round->token, 4);
+        CHECK_INT(h.round->fence.token, 4);
         CHECK_INT(h.round->slot[0].vote, RL_VOTE_FOREIGN);
         sim_run(s);
         CHECK_STR(s->server[0].log, "FCL");
@@ -294,11 +294,11 @@ SIM_TEST(c3_late_grant_with_a_larger_counter, up(3, (int64_t[]){3, 2, 1}))
     sim_pass(s, 2);
     s->now_ms += 2;
     sim_tick(s);                              /* the token is to be 3 */
-    CHECK_INT(h.round->token, 3);
+    CHECK_INT(h.round->fence.token, 3);
     reach(s, 2);
     s->server[0].holds = 0;
     sim_pass(s, 0);
-    CHECK_INT(h.round->token, 4);
+    CHECK_INT(h.round->fence.token, 4);
     sim_deliver(s, 2, SIZE_MAX);
     CHECK_INT(h.round->outcome, RL_OK);       /* the confirmation of 3 counts no more */
     CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
@@ -315,7 +315,7 @@ SIM_TEST(a_late_grant_is_confirmed, up(3, (int64_t[]){0, 5, 1}))
     s->server[2].holds = 1;                   /* it never confirms */
     s->now_ms += 2;
     sim_tick(s);
-    CHECK_INT(h.round->token, 6);
+    CHECK_INT(h.round->fence.token, 6);
     s->server[0].holds = 0;
     CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
     CHECK_INT(h.lease->token, 6);
@@ -415,10 +415,10 @@ SIM_TEST(a_confirmation_of_a_token_given_up, up(5, (int64_t[]){4, 6, 4, 9, 0}))
         sim_pass(s, i);
     s->now_ms += 2;
     sim_tick(s);
-    CHECK_INT(h.round->token, 7);        /* 0 and 2 are asked to confirm it */
+    CHECK_INT(h.round->fence.token, 7);        /* 0 and 2 are asked to confirm it */
     sim_hold_answers(s, 0);
     sim_pass(s, 3);
-    CHECK_INT(h.round->token, 10);
+    CHECK_INT(h.round->fence.token, 10);
     CHECK_INT(sim_wait(s, h.round, 1000), RL_GRANTED);
     CHECK_INT(h.lease->token, 10);
 }
@@ -434,10 +434,10 @@ SIM_TEST(a_confirmation_of_a_token_given_up_by_the_last, up(3, (int64_t[]){3, 2,
     sim_pass(s, 2);
     s->now_ms += 2;
     sim_tick(s);
-    CHECK_INT(h.round->token, 3);        /* 2 is asked to confirm it */
+    CHECK_INT(h.round->fence.token, 3);        /* 2 is asked to confirm it */
     sim_hold_answers(s, 0);
     sim_pass(s, 0);
-    CHECK_INT(h.round->token, 4);
+    CHECK_INT(h.round->fence.token, 4);
     s->server[1].frozen = 1;
     CHECK_INT(sim_wait(s, h.round, 1000), RL_GRANTED);
 }

@@ -72,19 +72,28 @@ SIM_TEST(the_number_goes_with_all_that_follows, sim_up(3))
     }
 }
 
-/* A node with another number is asked for the one that was agreed upon, at once. */
-SIM_TEST(strays_are_mended, sim_up(3))
+/* A node with another number, or none, is asked for the one that was agreed upon, at once: in
+ * time, and late. */
+static void strays_are_mended(void)
 {
-    s->primitive.rule = RL_RULE_SAME;
-    s->primitive.heal = SIM_HEAL;
-    for (int i = 0; i < 3; i++)
-        s->server[i].say[SIM_ACQUIRE] = grants[i ? 2 : 1];
-    struct hold h = sim_acquire(s, "k", 30000, 1000);
-    CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
-    sim_run(s);
-    for (int i = 0; i < 3; i++)
-        CHECK_INT(memchr(s->server[i].log, 'H', s->server[i].logged) != NULL ||
-                      s->server[i].logged > 1, i == 0);
+    for (int how = 0; how < 4; how++) {
+        struct sim *s = sim_up(3);
+        test_note("%d", how);
+        s->primitive.rule = RL_RULE_SAME;
+        s->primitive.heal = SIM_HEAL;
+        for (int i = 0; i < 3; i++)
+            s->server[i].say[SIM_ACQUIRE] = grants[2];
+        s->server[0].say[SIM_ACQUIRE] = how & 1 ? ":0\r\n" : grants[1];
+        s->server[0].frozen = how >> 1;
+        struct hold h = sim_acquire(s, "k", 30000, 1000);
+        CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
+        s->server[0].frozen = 0;
+        sim_run(s);
+        for (int i = 0; i < 3; i++)
+            CHECK_INT(memchr(s->server[i].log, 'H', s->server[i].logged) != NULL ||
+                          s->server[i].logged > 1, i == 0);
+        sim_finish(s);
+    }
 }
 
 /* The answer of a server that is late may show a stray, so somebody must read it. */

@@ -159,22 +159,39 @@ static int acquire_read(struct rl_round *round, int i, const struct reply *reply
     return code ? code : granted(round, i, vote);
 }
 
+/* A node without the number that the majority agreed on. */
+static int is_stray(const struct rl_lease *lease, const struct vote *vote)
+{
+    return lease->primitive.rule == RL_RULE_SAME && lease->token &&
+           (vote->vote < RL_VOTE_YES || vote->extra != lease->token);
+}
+
+/* Heals node i now, not with the first extension, if it answered so and the lease is held: a
+ * stray takes a place from others; and a node in quarantine may vote before then, whereupon
+ * another one is restarted, which forgets. */
+static void heal_if_needed(struct rl_lease *lease, const struct rl_round *round, int i, int code,
+                           const struct vote *vote, int64_t now_ms)
+{
+    if (code ? code == RL_GUARDED : is_stray(lease, vote))
+        heal_begin(lease, round, i, now_ms);
+}
+
 static int acquire_answered(struct rl_round *round, int i, int code,
                             const struct vote *vote, int64_t now_ms)
 {
+    struct rl_lease *lease = round->lease;
+    int objection = code ? code : guard_passed(round->core, i, now_ms);
     if (code) {
-        round->lease->failed |= bit(i);
-        if (wire_refused(&round->core->nodes[i].wire.reply))
-            lease_refused(round->lease, i);
-        if (code == RL_GUARDED && round->outcome == RL_GRANTED)
-            heal_begin(round->lease, round, i, now_ms);    /* as heal_rest() */
-        return code;
-    }
-    if (vote->vote != RL_VOTE_YES)
-        lease_refused(round->lease, i);
-    int objection = guard_passed(round->core, i, now_ms);
-    if (vote->vote == RL_VOTE_YES && !objection)
+        lease->failed |= bit(i);
+        if (wire_refused(&round->core->nodes[i].wire.reply) ||
+            (vote->vote == RL_VOTE_GUARDED && code != RL_PROTOCOL))
+            lease_refused(lease, i);
+    } else if (vote->vote != RL_VOTE_YES) {
+        lease_refused(lease, i);
+    } else if (!objection) {
         guard_counts_vote(round->core, now_ms);
+    }
+    heal_if_needed(lease, round, i, code, vote, now_ms);
     return objection;
 }
 
@@ -208,7 +225,7 @@ static enum verdict same_number_judge(struct rl_round *round)
         const struct slot *slot = &round->slot[i];
         enum verdict v = round_is_yes(slot) ? verdict_for(round, slot->extra) : LOST;
         if (v == WON) {
-            round->token = slot->extra;
+            round->fence.token = slot->extra;
             return WON;
         }
         if (v == UNDECIDED)
@@ -284,22 +301,13 @@ static int forgo_silent(struct rl_round *round, int64_t now_ms)
     return 0;
 }
 
-/* A node without the number that the majority agreed on. */
-static int is_stray(const struct rl_lease *lease, int vote, int64_t extra)
-{
-    return lease->primitive.rule == RL_RULE_SAME && lease->token &&
-           (vote < RL_VOTE_YES || extra != lease->token);
-}
-
-/* Heals now, not with the first extension: a stray takes a place from others; and a node in
- * quarantine may vote before then, whereupon another one is restarted, which forgets. */
 static void heal_rest(struct rl_lease *lease, const struct rl_round *round, int64_t now_ms)
 {
     for (int i = 0; i < round->core->n; i++) {
         const struct slot *slot = &round->slot[i];
-        if (slot->state == SLOT_ANSWERED ? is_stray(lease, slot->vote, slot->extra)
-                                         : slot->code == RL_GUARDED)
-            heal_begin(lease, round, i, now_ms);
+        struct vote vote = {slot->vote, slot->extra};
+        if (slot->state == SLOT_ANSWERED || slot->state == SLOT_MISSING)
+            heal_if_needed(lease, round, i, slot->code, &vote, now_ms);
     }
 }
 
@@ -316,8 +324,8 @@ static int won(struct rl_lease *lease, const struct rl_round *round, int64_t now
     lease->core->knows = 1;
     if (lease_fenced(lease))
         fence_issue(lease, round);
-    else if (round->token)
-        lease_issue(lease, round->token);
+    else if (round->fence.token)
+        lease_issue(lease, round->fence.token);
     watchdog_hold(lease, deadline_ms, now_ms);
     heal_rest(lease, round, now_ms);
     lease->core->strays |= lease->primitive.rule == RL_RULE_SAME;
@@ -366,12 +374,9 @@ static void acquire_refused(struct rl_round *round, int64_t now_ms)
 
 static void acquire_late(struct rl_round *round, int i, const struct vote *vote, int64_t now_ms)
 {
-    if (vote->vote != RL_VOTE_YES)
+    (void)now_ms;
+    if (vote->vote != RL_VOTE_YES || is_stray(round->lease, vote))
         return;
-    if (is_stray(round->lease, vote->vote, vote->extra)) {
-        heal_begin(round->lease, round, i, now_ms);
-        return;
-    }
     round->lease->confirmed |= bit(i);
     fence_counted(round->lease, i, vote->extra);
 }
@@ -459,7 +464,7 @@ rl_round *acquire_import(struct core *core, const rl_primitive *primitive,
     if (!import)
         return NULL;
     *out = lease;
-    import->token = token;
+    import->fence.token = token;
     lease->once = once;
     round_begin(import, now_ms);
     return import;

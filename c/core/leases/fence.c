@@ -57,12 +57,12 @@ static int confirm_answered(struct rl_round *confirm, int i, int code,
         return code;
     }
     if (vote->vote == RL_VOTE_YES) {
-        slot->extra = confirm->token;
+        slot->extra = confirm->fence.token;
         round_count(round, i, SLOT_ANSWERED, &round->tally.yes);
-    } else if (vote->vote == RL_VOTE_ABSENT && vote->extra > confirm->token) {
+    } else if (vote->vote == RL_VOTE_ABSENT && vote->extra > confirm->fence.token) {
         /* Still ours, but its counter is above the token: try a larger token. */
-        if (vote->extra > round->token)
-            round->token = vote->extra;
+        if (vote->extra > round->fence.token)
+            round->fence.token = vote->extra;
         slot->extra = 0;
         round_count(round, i, SLOT_ANSWERED, &round->tally.yes);
     } else {
@@ -108,25 +108,25 @@ static struct rl_round *confirm_round(struct rl_round *round)
 {
     struct core *core = round->core;
     struct rl_lease *lease = round->lease;
-    if (round->confirm && round->confirm->token == round->token)
-        return round->confirm;
+    if (round->fence.confirm && round->fence.confirm->fence.token == round->fence.token)
+        return round->fence.confirm;
     fence_end(round);
-    struct cmd *cmd = cmd_with_token(&core->cmds, lease->cmd, round->token);
+    struct cmd *cmd = cmd_with_token(&core->cmds, lease->cmd, round->fence.token);
     struct rl_round *confirm =
         cmd ? round_new(core, &fence_confirm, lease->primitive.confirm, lease, cmd) : NULL;
     if (!confirm)
         return NULL;
-    confirm->token = round->token;
+    confirm->fence.token = round->fence.token;
     confirm->outcome = RL_GRANTED;           /* decided: its answers do not vote */
-    round->confirm = round_ref(confirm);
+    round->fence.confirm = round_ref(confirm);
     return confirm;
 }
 
 void fence_end(struct rl_round *round)
 {
-    if (round->confirm)
-        round_unref(round->confirm);
-    round->confirm = NULL;
+    if (round->fence.confirm)
+        round_unref(round->fence.confirm);
+    round->fence.confirm = NULL;
 }
 
 /* Makes a grant below the token pending until the node confirms the token. */
@@ -154,27 +154,27 @@ enum verdict fence_judge(struct rl_round *round, int64_t now_ms)
 {
     int witnesses;
     int64_t most = largest(round, &witnesses);
-    if (!round->token) {
+    if (!round->fence.token) {
         enum verdict v = quorum_vote(&round->tally);
         int witnessed = v == WON && witnesses >= quorum_with(round->tally.n, round->tally.margin);
         if (v == WON && !witnessed && round->tally.pending) {
-            if (!round->grace_ms)
-                round->grace_ms = now_ms + GRACE_MS;
-            if (now_ms < round->grace_ms) {
-                round_decide_at(round, round->grace_ms);
+            if (!round->fence.grace_ms)
+                round->fence.grace_ms = now_ms + GRACE_MS;
+            if (now_ms < round->fence.grace_ms) {
+                round_decide_at(round, round->fence.grace_ms);
                 return UNDECIDED;
             }
         }
         if (v != WON)
             return v;
-        round->token = most;
+        round->fence.token = most;
         if (witnessed)
             return WON;
     }
-    if (most > round->token)
-        round->token = most;
+    if (most > round->fence.token)
+        round->fence.token = most;
     for (int i = 0; i < round->core->n; i++) {
-        if (round_is_yes(&round->slot[i]) && round->slot[i].extra < round->token)
+        if (round_is_yes(&round->slot[i]) && round->slot[i].extra < round->fence.token)
             ask_again(round, i, now_ms);
     }
     return quorum_vote(&round->tally);
@@ -188,7 +188,7 @@ void fence_counted(struct rl_lease *lease, int i, int64_t counter)
 
 void fence_issue(struct rl_lease *lease, const struct rl_round *round)
 {
-    lease_issue(lease, round->token);
+    lease_issue(lease, round->fence.token);
     for (int i = 0; i < lease->core->n; i++) {
         if (round_is_yes(&round->slot[i]))
             fence_counted(lease, i, round->slot[i].extra);

@@ -181,7 +181,10 @@ void lease_unused(struct rl_round *round)
 int lease_vote(struct rl_round *round, int i, const struct reply *reply, struct vote *vote)
 {
     int code = query_vote(round, i, reply, vote);
-    return vote->vote == RL_VOTE_UNSEEDED && lease_fenced(round->lease) ? RL_UNSEEDED : code;
+    if (vote->vote != RL_VOTE_UNSEEDED || !lease_fenced(round->lease))
+        return code;
+    round->lease->unseeded |= bit(i);
+    return RL_UNSEEDED;
 }
 
 int lease_insists(const struct rl_round *round, int i)

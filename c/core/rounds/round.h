@@ -1,7 +1,7 @@
 /* round.h - one command to all nodes, votes counted until the outcome is certain.
  *
- * The kind of a round (struct round_kind) says what it is for; round.c knows no kind,
- * and answer.c only what leases need: their refusals, and servers without a base.
+ * The kind of a round (struct round_kind) says what it is for; round.c and answer.c know no
+ * kind.
  */
 #ifndef ROUND_H
 #define ROUND_H
@@ -142,17 +142,20 @@ struct rl_round {
     int64_t lease_ms;                  /* the lease asked for */
     uint32_t agreed;                   /* the majority that gave the same answer */
 
-    /* For floors (teach.c) */
-    uint32_t pupils;                   /* nodes that may be given a base */
-    int64_t seen_ms;                   /* admits what guard_admissible() says; -1: nothing */
-    uint32_t admits;                   /* these */
-    int force;
-
-    /* For fencing tokens (fence.c) */
-    int64_t token;                     /* what a majority must witness or confirm; 0: not
-                                          known yet */
-    int64_t grace_ms;                  /* until then counters that differ wait */
-    struct rl_round *confirm;          /* of the present token; NULL: none */
+    union {
+        struct {                       /* a question about floors (teach.c) */
+            uint32_t pupils;           /* nodes that may be given a base */
+            uint32_t admits;           /* nodes that are admitted in any case, ... */
+            int64_t seen_ms;           /* ... by guard_admissible(); -1: none */
+            int force;
+        } teach;
+        struct {                       /* an attempt, and what confirms its token (fence.c) */
+            int64_t token;             /* what a majority must witness or confirm; or its
+                                          number; 0: not known yet */
+            int64_t grace_ms;          /* until then counters that differ wait */
+            struct rl_round *confirm;  /* of the present token; NULL: none */
+        } fence;
+    };
 
     struct tally tally;
     struct slot slot[];

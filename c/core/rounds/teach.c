@@ -78,19 +78,19 @@ static uint32_t over(const struct core *core)
 }
 
 /* All have answered: which nodes may be given a base, and which are admitted in any case. Not
- * those whose quarantine was not over when the question began: attempts that they had a vote
- * in may have counted on others since. Nor a node
- * that was to be admitted but has forgotten its locks since. */
+ * those whose quarantine was not over when the question began: attempts that they had a vote in
+ * may have counted on others since. Nor a node that was to be admitted but has forgotten its
+ * locks since. */
 static void find_pupils(struct rl_round *round)
 {
     const struct core *core = round->core;
     for (int i = 0; i < core->n; i++) {
         if (core->guards[i].inc_ms > round->started_ms)
-            round->pupils &= ~bit(i);
+            round->teach.pupils &= ~bit(i);
     }
-    if (round->seen_ms >= 0)
-        round->admits = guard_admissible(core, round->force, round->seen_ms);
-    round->pupils = (round->pupils & over(core)) | round->admits;
+    if (round->teach.seen_ms >= 0)
+        round->teach.admits = guard_admissible(core, round->teach.force, round->teach.seen_ms);
+    round->teach.pupils = (round->teach.pupils & over(core)) | round->teach.admits;
 }
 
 /* The base for node i; 0: none yet. *guessed: whether clocks decided. They do for a majority
@@ -102,7 +102,7 @@ static int64_t base_for(const struct rl_round *round, int i, int64_t now_ms, int
     int64_t most = 1, earlier = 0;
     for (int k = 0; k < n; k++) {
         int64_t number = round->slot[k].extra;
-        lacking += tells(round, k, TELLS_NOTHING) && round->pupils & bit(k);
+        lacking += tells(round, k, TELLS_NOTHING) && round->teach.pupils & bit(k);
         if (tells(round, k, TELLS_ALL) && k != i) {
             told++;
             most = number > most ? number : most;
@@ -113,7 +113,7 @@ static int64_t base_for(const struct rl_round *round, int i, int64_t now_ms, int
     *guessed = told < n - quorum_size(n) + 1;
     if (!*guessed)
         return most;
-    if (lacking < quorum_size(n) && !(round->force && round->admits & bit(i)))
+    if (lacking < quorum_size(n) && !(round->teach.force && round->teach.admits & bit(i)))
         return 0;
     int64_t base = base_by_clocks(core, now_ms);
     if (base)
@@ -134,12 +134,12 @@ static void settle(struct rl_round *round, int i, int64_t now_ms)
 {
     struct core *core = round->core;
     struct guard *g = &core->guards[i];
-    int guessed, admitted = round->admits & bit(i), served = guard_has_served(core, i);
+    int guessed, admitted = round->teach.admits & bit(i), served = guard_has_served(core, i);
     int64_t base = base_for(round, i, now_ms, &guessed);
     struct marker m;
     if (!tells(round, i, TELLS_NOTHING) && round->slot[i].code != RL_TIMEOUT)
         core->unseeded &= ~bit(i);
-    if (core->nodes[i].state != NODE_READY || g->asked || !(round->pupils & bit(i)))
+    if (core->nodes[i].state != NODE_READY || g->asked || !(round->teach.pupils & bit(i)))
         return;
     if (!core->marker) {
         if (!base || !tells(round, i, TELLS_NOTHING))
@@ -213,8 +213,8 @@ static struct rl_round *teach_new(struct core *core, int64_t now_ms)
     if (!round)
         return NULL;
     round->cap_ms = now_ms + WITHIN_MS;
-    round->pupils = over(core);
-    round->seen_ms = -1;
+    round->teach.pupils = over(core);
+    round->teach.seen_ms = -1;
     return round;
 }
 
@@ -226,8 +226,8 @@ rl_round *teach_begin(struct core *core, int64_t seen_ms, int force, int64_t wit
         return NULL;
     if (within_ms < WITHIN_MS)
         round->cap_ms = now_ms + within_ms;
-    round->seen_ms = seen_ms;
-    round->force = force;
+    round->teach.seen_ms = seen_ms;
+    round->teach.force = force;
     round_begin(round_handle(round), now_ms);
     return round;
 }

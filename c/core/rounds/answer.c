@@ -1,4 +1,4 @@
-#include "core/leases/answer.h"
+#include "core/rounds/answer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,7 +6,6 @@
 
 #include "core/eligibility/guard.h"
 #include "core/eligibility/eligibility.h"
-#include "core/leases/lease.h"
 #include "core/rounds/teach.h"
 
 void answer_broken(struct rl_round *round, int i, int written, int64_t now_ms)
@@ -46,24 +45,23 @@ static void explain(struct rl_round *round, int i, int code, const struct reply 
 }
 
 /* The script found another marker and did nothing. Returns why not, as a code; RL_OK: the
- * node is asked again. */
+ * node is asked again, as another client has admitted it. */
 static int read_guarded(struct rl_round *round, int i, const struct reply *reply,
                         int64_t now_ms)
 {
     struct core *core = round->core;
     guard_saw(core, i, reply->text, reply->text_len, now_ms);
     guard_visit(core, i, now_ms);
-    if (round->lease)
-        lease_refused(round->lease, i);
-    if (core->guards[i].state == RL_GUARD_ADMITTED && !round->outcome) {
-        if (round->slot[i].admitted++) {    /* it is the script that answers so */
-            explain(round, i, RL_PROTOCOL, reply);
-            return RL_PROTOCOL;
-        }
-        round_send(round, i, now_ms);       /* another client has admitted it */
-        return RL_OK;
+    if (core->guards[i].state != RL_GUARD_ADMITTED)
+        return eligibility_check(core, i, 0, now_ms);
+    if (round->outcome)
+        return RL_GUARDED;
+    if (round->slot[i].admitted++) {    /* it is the script that answers so */
+        explain(round, i, RL_PROTOCOL, reply);
+        return RL_PROTOCOL;
     }
-    return eligibility_check(core, i, 0, now_ms);
+    round_send(round, i, now_ms);
+    return RL_OK;
 }
 
 /* Records, once, that node i is the same server as another node; either may answer first
@@ -76,9 +74,9 @@ static void note_twin(struct core *core, int i)
     core->node_changes++;
 }
 
-/* RL_OK if what node i, which has shown another marker than we know, or one to a client without
- * the guard, says counts; or why not. A no
- * of a lease's script does: it may only end the hold, or have it healed. */
+/* RL_OK if what node i says counts, which has shown another marker than we know, or one to a
+ * client without the guard; or why not. A no to a lease does: it may only end the hold, or have
+ * it healed. */
 static int weigh(struct rl_round *round, int i, const struct vote *vote, int64_t now_ms)
 {
     int counts = guard_counts(round->core, i) || (round->lease && vote->vote < RL_VOTE_YES);
@@ -109,13 +107,6 @@ static int keep_data(const struct rl_round *round, struct slot *slot,
     memcpy(len > SLOT_ROOM ? slot->more : slot->data, text, len);
     slot->data_len = (uint32_t)len;
     return 0;
-}
-
-/* Has the node taught, as this answer may come too late for a caller to do so. */
-static void note_unseeded(struct rl_round *round, int i, int64_t now_ms)
-{
-    round->lease->unseeded |= bit(i);
-    teach_alone(round->core, now_ms);
 }
 
 void answer_take(struct rl_round *round, int i, const struct reply *reply, int by_sha,
@@ -150,7 +141,7 @@ void answer_take(struct rl_round *round, int i, const struct reply *reply, int b
         code = weigh(round, i, &vote, now_ms);
     }
     if (code == RL_UNSEEDED)
-        note_unseeded(round, i, now_ms);
+        teach_alone(round->core, now_ms);    /* it may come too late for a caller to do so */
     if (kind->answered)
         code = kind->answered(round, i, code, &vote, now_ms);
 
