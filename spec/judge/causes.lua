@@ -63,9 +63,20 @@ local function delete_marker(server)
     server:call("DEL", MARKER)
 end
 
+-- A server without a marker, whose quarantine cannot begin.
+local function stuck(make)
+    return function(server)
+        delete_marker(server)
+        make(server)
+    end
+end
+
 local MARKERS = { new = true, memory_lost = true, garbage = true, wrong_type = true }
 local FORGOT = { "has no memory of locks", "lost its memory" }
 local DENIED = { "noperm", "user executing the script can.t run" }
+
+-- What other verbs than check say of a command that is forbidden or renamed.
+local LESS = { "redlock check names", "needs all acl rules", "unknown" }
 
 local function waits() end           -- the remedy is time
 
@@ -179,6 +190,17 @@ local _M = {
         remedy = { "turn the guard on in all clients", function(_, stage)
             stage.settings.restart_guard = "true"
         end } },
+    stuck_no_eval = { make = stuck(acl "-EVAL"),
+        says = "eval is renamed in redis.conf or forbidden",
+        command = "eval", briefly = LESS, remedy = { "allow this user eval", reset } },
+    stuck_no_time = { make = stuck(acl "-TIME"),
+        says = "time is renamed in redis.conf or forbidden",
+        command = "time", briefly = LESS, remedy = { "allow this user time", reset } },
+    stuck_no_writes = { make = stuck(acl "-@write"), says = "cannot be read or set %(noperm%)",
+        rights = true, remedy = { "allow this user the keys", reset } },
+    stuck_full = { make = stuck(call("CONFIG", "SET", "maxmemory", "1")),
+        says = "cannot be read or set %(oom%)", briefly = "oom", also = { full = true },
+        remedy = { "raise maxmemory", call("CONFIG", "SET", "maxmemory", "0") } },
     unseeded = { make = call("HDEL", "redlock:{server}:floor", "base", "most"), awaits = true,
         says = "does not know the fencing tokens",
         remedy = { "redlock check %-%-wait teaches it", waits }, taught = true, passes = true },
@@ -194,7 +216,7 @@ for _, command in ipairs(NEEDED) do
     local says = "%f[%w]" .. word .. "%f[%W]"
     local function add(name, cause)
         cause.says, cause.command, cause.partial = says, word, PARTIAL[command]
-        cause.briefly = { "redlock check names", "needs all acl rules", "unknown" }
+        cause.briefly = LESS
         _M[name .. word] = cause
     end
     add("no_", { make = acl("-" .. command), remedy = { says, reset } })
@@ -209,7 +231,7 @@ _M.renamed_info = nil                -- the specs cannot set such a server up
 -- A server alone has no marker.
 for _, name in ipairs { "new", "memory_lost", "clock_stepped", "older_version", "later_version",
     "other_database", "other_max_lease", "other_cluster", "garbage", "wrong_type", "unseeded",
-    "cannot_save" } do
+    "cannot_save", "stuck_no_eval", "stuck_no_time", "stuck_no_writes", "stuck_full" } do
     _M[name].guarded = true
 end
 

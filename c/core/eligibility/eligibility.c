@@ -11,14 +11,12 @@ enum {
     SOON_MS = 250                 /* what a client is told that it still takes */
 };
 
-/* Whether the node's quarantine cannot begin: we may not write the marker, for which EVAL
- * and TIME are needed, and no other client has begun it. */
-static int is_stuck(const struct core *core, int i)
+/* Whether the node's quarantine cannot begin: the server has refused our marker, not only for
+ * now, and no other client has begun it. */
+static int is_stuck(const struct guard *g)
 {
-    const struct guard *g = &core->guards[i];
     return g->state == RL_GUARD_QUARANTINED && !g->begun &&
-           (g->no_eval || g->refused == RL_NOPERM ||
-            (g->refused == RL_SCRIPT && core->nodes[i].timing < 0));
+           (g->no_eval || (g->refused && g->refused != RL_LOADING));
 }
 
 /* Milliseconds that are left of a quarantine: its whole length if it has not begun,
@@ -35,7 +33,7 @@ static int64_t node_left_ms(const struct core *core, int i, int64_t now_ms)
 {
     const struct guard *g = &core->guards[i];
     int64_t left_ms = g->suspect_ms > now_ms ? g->suspect_ms - now_ms : 0;
-    if (core->nodes[i].state != NODE_READY || g->no_evalsha || is_stuck(core, i))
+    if (core->nodes[i].state != NODE_READY || g->no_evalsha || is_stuck(g))
         return -1;
     if (g->state == RL_GUARD_QUARANTINED) {
         int64_t quarantine_ms = quarantine_left_ms(core, g, now_ms);
@@ -102,7 +100,7 @@ static enum rl_why objection(const struct core *core, int i, int its_marker, int
         return RL_WHY_NONE;
     if (g->state == RL_GUARD_DISAGREES)
         return g->objection;
-    if (is_stuck(core, i))
+    if (is_stuck(g))
         return g->no_eval                   ? RL_WHY_NO_EVAL
                : core->nodes[i].timing < 0 ? RL_WHY_NO_TIME
                                             : RL_WHY_MARKER_REFUSED;
@@ -119,7 +117,7 @@ static enum rl_why objection(const struct core *core, int i, int its_marker, int
 void eligibility_report(const struct core *core, int i, rl_node_info *out, int64_t now_ms)
 {
     const struct guard *g = &core->guards[i];
-    out->guard = !core->marker ? RL_GUARD_OFF : is_stuck(core, i) || !g->state ? RL_GUARD_UNKNOWN
+    out->guard = !core->marker ? RL_GUARD_OFF : is_stuck(g) || !g->state ? RL_GUARD_UNKNOWN
                                               : g->state;
     out->marker_code = g->refused;
     if (out->guard == RL_GUARD_QUARANTINED)
@@ -156,8 +154,9 @@ void eligibility_report(const struct core *core, int i, rl_node_info *out, int64
 int eligibility_check(struct core *core, int i, int suspect_only, int64_t now_ms)
 {
     enum rl_why why = objection(core, i, !suspect_only, now_ms);
-    int code = why >= RL_WHY_OTHER_VERSION                           ? RL_CONFIG
-               : why >= RL_WHY_MARKER_REFUSED && is_stuck(core, i) ? core->guards[i].refused
-                                                                     : RL_GUARDED;
+    const struct guard *g = &core->guards[i];
+    int code = why >= RL_WHY_OTHER_VERSION                     ? RL_CONFIG
+               : why >= RL_WHY_MARKER_REFUSED && is_stuck(g) ? g->refused
+                                                               : RL_GUARDED;
     return why ? node_object(&core->nodes[i], code, why) : RL_OK;
 }
