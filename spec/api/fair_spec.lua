@@ -20,7 +20,11 @@ describe("a fair lock", function()
                 future:isDone()
             end
             local all = true
-            cluster:each(function(s) all = all and s:call("ZCARD", "redlock:{x}:queue") == n end)
+            cluster:each(function(s)
+                all = all and s:call("ZCARD", "redlock:{x}:queue") == n
+                    and s:call("ZCARD", "redlock:{x}:living") == n
+                    and s:call("HLEN", "redlock:{x}:standing") == (n > 0 and n + 1 or 0)
+            end)
             return all
         end, 10)
     end
@@ -122,6 +126,26 @@ describe("a fair lock", function()
         support.eventually(function() return cluster:keys() == 0 end, 10)
     end)
 
+    it("keeps a place no longer after clocks of servers were set back", function()
+        local own = support.cluster(3, { clocks = true, new = true })
+        local opts = "{ fallback = 0.4, restart_guard = false }"
+        local function new() return support.warm_client(own, loadstring("return " .. opts)()) end
+        local c = new()
+        local function line()
+            return own:await_idle()[1]:call("ZCARD", "redlock:{x}:queue")
+        end
+        assert.is_true(fair(0, c):tryLock(1, 30))
+        local p = support.child(own, opts, 'client:getFairLock("x"):tryLock(60, 10)')
+        assert.equal("ready", p:read_line(20))
+        support.eventually(function() return line() == 1 end)
+        p:kill "KILL"
+        p:wait(10)
+        own:each(function(s) s.clock:set(-3600) end)
+        assert.is_true(fair(0, c):unlock())
+        c:close()
+        assert.is_true(fair(1, new()):tryLock(15, 10))       -- who has seen no clock step
+    end)
+
     it("gives up a place with the wait", function()
         assert.is_true(fair(0):tryLock(1, 30))
         local stayed = fair(1, other):tryLockAsync(60, 10)
@@ -146,11 +170,17 @@ describe("a fair lock", function()
         assert.same(before, cluster[2]:call("ZRANGE", "redlock:{x}:queue", 0, -1))
     end)
 
-    it("leaves nothing behind", function()
-        assert.is_true(fair(0):tryLock(1, 0.5))
+    it("leaves nothing behind, nor does who is killed as it waits", function()
+        assert.is_true(fair(0):tryLock(1, 3))
+        local p = support.child(cluster, "{ fallback = 0.2 }", [[
+            client:getFairLock("x"):tryLock(60, 10)
+        ]])
+        assert.equal("ready", p:read_line(20))
+        waiting(1)
+        p:kill "KILL"
         support.fails("held", fair(1, other):tryLock(0.2, 1))
         assert.is_true(fair(0):isValid() ~= nil)
-        support.eventually(function() return cluster:keys() == 0 end, 10)
+        support.eventually(function() return cluster:keys() == 0 end, 15)
     end)
 
     it("is refused by name where another version has a queue", function()

@@ -187,6 +187,7 @@ describe("a latch", function()
             return cluster[2]:call("ZCARD", "redlock:{x}:arrived") == 26
         end)
         assert.equal("30", cluster[2]:call("HGET", "redlock:{x}:latch", "count"))
+        assert.is_true(cluster[2]:call("PTTL", "redlock:{x}:latch") > 0)      -- it ends there, too
         cluster[1]:call("DEL", "redlock:{x}:latch", "redlock:{x}:arrived")
         assert.equal(4, latch:getCount())
     end)

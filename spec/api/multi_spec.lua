@@ -117,6 +117,16 @@ describe("a multi-lock", function()
         assert.is_false(l:isValid())
     end)
 
+    it("says when it was lost whether somebody has one of its names", function()
+        for _, code in ipairs { "expired", "held" } do
+            local l = client:getMultiLock { "a", "b" }
+            assert.is_true(l:tryLock(5, 10))
+            cluster:await_idle():each(function(s) s:call("DEL", "a", "b") end)
+            assert.is_true(code == "expired" or other:getLock("b"):tryLock(0, 10))
+            support.fails(code, l:unlock())
+        end
+    end)
+
     it("passes to the next owner of its process, and to another process", function()
         local a = client:getMultiLock({ "a", "b" }, { owner = 1 })
         local b = client:getMultiLock({ "a", "b" }, { owner = 2 })

@@ -169,6 +169,22 @@ describe("a read-write lock", function()
         assert.is_true(writer(3, other):tryLock(5, 10))
     end)
 
+    it("lasts no longer than a reader that is left, who may be dead", function()
+        assert.is_true(reader(1):tryLock(0, 60))
+        assert.is_true(reader(2, other):tryLock(5, 1))
+        assert.is_true(reader(1):unlock())
+        assert.is_true(writer(3):tryLock(20, 10))
+    end)
+
+    it("says of a reader that has lost it whether a writer has it", function()
+        for _, code in ipairs { "expired", "held" } do
+            assert.is_true(reader(1):tryLock(5, 10))
+            cluster:await_idle():each(function(s) s:call("DEL", "x") end)
+            assert.is_true(code == "expired" or writer(2, other):tryLock(0, 10))
+            support.fails(code, reader(1):unlock())
+        end
+    end)
+
     it("is asked for by one of the readers of a process that wait for it", function()
         assert.is_true(writer(1):tryLock(0, 50))
         local few = support.asked_by_waiters(cluster[1], other, function(i)
@@ -209,6 +225,21 @@ describe("a read-write lock", function()
             return n == 0
         end)
         assert.is_true(reader(3):tryLock(0, 10))
+    end)
+
+    it("opens the door when the writer leaves that waited", function()
+        local function doors()
+            local n = 0
+            cluster:each(function(s) n = n + s:call("EXISTS", "redlock:{x}:door") end)
+            return n
+        end
+        assert.is_true(reader(1):tryLock(1, 50))
+        local waits = writer(2, other):tryLockAsync(60, 10)
+        support.eventually(function() return not waits:isDone() and doors() == 5 end)
+        assert.is_true(reader(1):unlock())
+        assert.is_true(waits:get(20))
+        assert.is_true(writer(2, other):unlock())
+        assert.is_true(doors() <= 2)             -- a majority has answered
     end)
 
     it("leaves the door alone for a writer that does not wait", function()

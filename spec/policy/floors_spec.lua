@@ -242,6 +242,14 @@ describe("a fenced lock that is held while servers forget, one after the other",
                 return marked and marked.state == "a" and cluster[i]:call("GET", "x") == value
             end, 30, "the server to vote, with the lock")
         end
+        -- What stands there instead of a counter stays as long as one.
+        support.all(cluster):call("PEXPIRE", "redlock:{x}:fence", 5000)
+        cluster:each(function(server)
+            support.eventually(function()
+                quarantine.turn(client)
+                return server:call("PTTL", "redlock:{x}:fence") > 5000
+            end)
+        end)
         assert.is_true(l:isValid())
         assert.is_true(l:stillMine())
         assert.is_true(client:checkSequencer(l:sequencer()))
