@@ -82,6 +82,30 @@ for _, n in ipairs { 1, 2, 3, 5 } do
             assert.is_true(once(client) > token)
         end)
 
+        it("keeps its counters as long as it is extended", function()
+            local l = client:getFencedLock "x"
+            take(l)
+            cluster:await_idle():each(function(s) s:call("PEXPIRE", FENCE, 5000) end)
+            assert.is_true(l:extend(10))
+            cluster:await_idle():each(function(s)
+                support.eventually(function() return s:call("PTTL", FENCE) > 5000 end)
+            end)
+            assert.is_true(l:unlock())
+        end)
+
+        it("says when it was lost whether somebody has it", function()
+            local l = client:getFencedLock "x"
+            for _, code in ipairs { "expired", "held" } do
+                take(l)
+                cluster:await_idle():each(function(s)
+                    s:call("DEL", "x")
+                    return code == "held" and s:call("SET", "x", "somebody", "PX", 10000)
+                end)
+                support.fails(code, l:unlock())
+            end
+            cluster:each(function(s) s:call("DEL", "x") end)
+        end)
+
         it("does not believe a counter of an earlier run", function()
             local token = once(client)
             cluster:each(function(s) s:call("SET", FENCE, "deadbeef5 01234567") end)
