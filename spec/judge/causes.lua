@@ -2,14 +2,20 @@
 --   make(server, stage)  makes it so of a server; args: with what that server is started
 --   says       a pattern of the line that names it, in all that is told of it, in small letters
 --   briefly    what other verbs than check may say instead
---   also       other causes whose words may be said, too
 --   rights     it is of what the user may do; command: of this command
---   partial    a lock may be granted all the same, but not kept, or not always
+--   also       another cause whose words may be said, too
+--   partial    what fails depends on which scripts the server has already
+--   init       how `init` ends, of what passes by itself (it fails)
 --   remedy     a pattern of what `check` prints to do about it, and a function that does it
 --   awaits     `check --wait` waits until that has been done; else it ends at once
 --   passes     it passes by itself, so that run and lead wait for it, too
 --   guarded    there are no such cells of a server alone; alone: only of that
 --   deaf       the client asks it nothing, though it would answer
+--   lacks      what this machine has not, so that there are no such cells
+--   others     with what the servers are started that do not have it
+--   some       it is not of all servers
+--   spreads    other servers may say it, too
+--   one_by_one the verbs are asked one after the other
 --   every      it is of all servers, or of the client: there are no cells of some servers
 local support = require "spec.support"
 
@@ -71,8 +77,28 @@ local function stuck(make)
     end
 end
 
-local MARKERS = { new = true, memory_lost = true, garbage = true, wrong_type = true }
-local FORGOT = { "has no memory of locks", "lost its memory" }
+-- An address of this machine that is none of the loopback.
+local function own_address()
+    local pipe = io.popen "hostname -I"
+    local address = pipe:read("*a"):match "%f[%d]%d+%.%d+%.%d+%.%d+"
+    pipe:close()
+    return address
+end
+
+local function take_back(server)
+    server.uri = server.was
+end
+
+local function use_tls(server)
+    server.uri = server.tls_uri
+end
+
+local function certify(server, stage)
+    local its = stage.certificates .. "/good"
+    assert(server:call("CONFIG", "SET", "tls-cert-file", its .. ".crt", "tls-key-file",
+        its .. ".key"))
+end
+
 local DENIED = { "noperm", "user executing the script can.t run" }
 
 -- What other verbs than check say of a command that is forbidden or renamed.
@@ -86,21 +112,19 @@ local _M = {
         remedy = { "refused", function(s) s:start() reset(s) end } },
     frozen = { make = function(s) s:freeze() end,
         says = { "no answer to the handshake", "but no answer in time" }, awaits = true,
-        also = { slow = true }, remedy = { "no answer", function(s) s:thaw() end } },
+        remedy = { "no answer", function(s) s:thaw() end } },
     slow_within = { make = function(s, stage) stage.proxy(s):delay("down", 200) end },
-    slow = { make = function(s, stage)
+    slow = { max_lease = 20, make = function(s, stage)
         stage.proxy(s):delay("down", 1500)
         stage.settings.connect_timeout = 8       -- a handshake takes two round trips
     end,
         says = "it answers after", briefly = { "no answer", "not connected" },
-        also = { frozen = true },
         remedy = { "raise the option `timeout`", function(_, stage)
             stage.settings.timeout = 6
         end } },
     wrong_password = { make = acl("resetpass", ">other"), says = "wrongpass",
-        also = { user_off = true },
         remedy = { "wrongpass", acl ">pw" } },
-    user_off = { make = acl "off", says = "wrongpass", also = { wrong_password = true },
+    user_off = { make = acl "off", says = "wrongpass",
         remedy = { "wrongpass", acl "on" } },
     no_password = { every = true, make = function(s, stage)
         s:user("default", "resetpass", ">secret")
@@ -145,7 +169,8 @@ local _M = {
             local _, err = s:call "PING"
             return err and err:find "BUSY"
         end)
-    end, says = "busy", awaits = true, remedy = { "busy", call("SCRIPT", "KILL") } },
+    end, says = { "busy[.)\n]", "busy redis" }, awaits = true,
+        remedy = { "the script has ended", call("SCRIPT", "KILL") } },
     too_few_replicas = { make = call("CONFIG", "SET", "min-replicas-to-write", "1"),
         says = "noreplicas", briefly = "too few replicas",
         remedy = { "lower min%-replicas%-to%-write",
@@ -155,17 +180,81 @@ local _M = {
     end, says = "only masters can vote", remedy = { "name its master", function(s)
         s:call("REPLICAOF", "NO", "ONE")
     end } },
+    loading = { args = { "--save", "3600 1000000", "--rdbcompression", "no", "--key-load-delay",
+        "2000", "--loading-process-events-interval-bytes", "1024", "--user", "app", "on", ">pw",
+        "~*", "&*", "+@all" }, make = function(s)
+        s:call("EVAL", "for i = 1, 30000 do redis.call('set', i, ('x'):rep(100)) end", 0)
+        assert(s:call "SAVE" == "OK")
+        s:restart()
+    end, says = { "loading redis", "cannot be read or set .loading" }, awaits = true,
+        remedy = { "until the server has loaded", function(s)
+        s:call("CONFIG", "SET", "key-load-delay", "0")
+        support.eventually(function() return s:call "PING" == "PONG" end)
+    end } },
+    protected_mode = { lacks = not own_address() and "an address beside the loopback",
+        args = { "--protected-mode", "yes", "--bind", "127.0.0.1", own_address() },
+        make = function(s)
+            s.uri = s.uri:gsub("127.0.0.1", own_address())
+        end, says = "protected mode", awaits = true, remedy = { "protected mode",
+            call("CONFIG", "SET", "protected-mode", "no") } },
+    not_redis = { make = function(s)
+        s.was = s.uri
+        s.uri = support.hostile { reply = "HTTP/1.1 400 Bad Request\r\n\r\n", close = true }.uri
+    end, says = "protocol error",
+        remedy = { "check that a redis server listens", take_back } },
+    wrong_ca = { certificate = "elsewhere", make = function() end, says = "unknown ca",
+        remedy = { "ca_file", certify } },
+    expired = { certificate = "expired", make = function() end, says = "expired",
+        remedy = { "expired", certify } },
+    ends_soon = { certificate = "named", make = at("127.0.0.1", "localhost"),
+        says = "a certificate of its connection", remedy = { "renew it", certify } },
+    plain_port = { certificate = "good", make = function(s)
+        s.uri = s.uri:gsub(s.tls_port .. "$", s.port)
+    end, says = "its tls port", awaits = "perhaps", remedy = { "its tls port", use_tls } },
+    tls_port = { certificate = "good", make = function(s)
+        s.uri = "redis://127.0.0.1:" .. s.tls_port
+    end, says = "a tls port", awaits = true, remedy = { "use rediss://", use_tls } },
+    twin = { some = true, spreads = true, others = { "--bind", "127.0.0.1", "127.0.0.2" },
+        make = function(s, stage)
+        s.was = s.uri
+        local host = s == stage[1] and "localhost" or "127.0.0.2"
+        s.uri = ("redis://%s:%d"):format(host, stage[stage.n].port)
+    end, says = "the same server under two addresses",
+        remedy = { "name each server once", take_back } },
+    balancer = { one_by_one = true, make = function(s, stage)
+        s.was = s.uri
+        s.uri = support.proxy(s.port, stage:another(s).port).uri
+    end, says = "not a balancer", remedy = { "each address must be one server", take_back } },
+    clock_off = { clocks = true, make = function(s) s.clock:set(50) end,
+        says = "its clock and ours differ", remedy = { "stop it first", function(s)
+            s:kill()
+            s.clock:set(0)
+            s:start()
+            reset(s)
+        end } },
+    odd_key = { make = function(s)
+        s:call("HSET", "redlock:{z}:latch", "count", "abc", "id", "i")
+        s:call("PEXPIRE", "redlock:{z}:latch", "60000")
+        s:call("ZADD", "z", "inf", "1 abcdef")
+    end },
+    no_channels = { make = acl "resetchannels", says = "publish failed", rights = true,
+        remedy = { "allow this user the channels", reset } },
+    no_pubsub = { make = acl "-@pubsub", says = "publish failed", rights = true,
+        remedy = { "allow this user publish", reset } },
+    no_dangerous = { make = acl "-@dangerous", says = "info", rights = true,
+        remedy = { "info", reset } },
+    by_category = { make = acl("-@all", "+@read", "+@write", "+@scripting", "+@connection"),
+        says = { "info", "time" }, briefly = DENIED, rights = true, remedy = { "info", reset } },
     cluster_mode = { bare = true, args = { "--cluster-enabled", "yes" }, make = function() end,
         says = "runs in cluster mode", remedy = { "cluster%-enabled no", function(s)
             s.opts.args = nil
             s:restart()
             reset(s)
         end } },
-    new = { make = mark "n", says = "has no memory of locks", awaits = true, passes = true,
-        also = MARKERS,
+    new = { init = 0, make = mark "n", says = "has no memory of locks", awaits = true,
+        passes = true,
         remedy = { "votes in", waits } },
-    memory_lost = { make = mark "l", says = "lost its memory", awaits = true,
-        also = MARKERS, passes = true,
+    memory_lost = { make = mark "l", says = "lost its memory", awaits = true, passes = true,
         remedy = { "votes in", waits } },
     clock_stepped = { make = mark "s", says = "its clock was stepped", awaits = true,
         passes = true, remedy = { "votes in", waits } },
@@ -178,12 +267,18 @@ local _M = {
     other_max_lease = { make = mark("a", { max_lease = 7000 }),
         says = "another client set max_lease to 7 s", remedy = { "redlock init %-%-force",
             function(_, stage) stage:init "--force" end } },
+    other_list = { make = mark("a", { cluster = "0123456789abcdef" }),
+        says = "belongs to another list of servers", refuses = true,
+        remedy = { "belongs to", admit } },
+    changing = { make = mark("l", { cluster = "change.0123456789abcdef" }),
+        says = "is closed by a change", refuses = true,
+        remedy = { "finish it", admit } },
     other_cluster = { make = mark("a", { cluster = "theirs" }), says = "belongs to cluster theirs",
         refuses = true, remedy = { "belongs to", admit } },
-    garbage = { make = call("SET", MARKER, "garbage"), says = FORGOT,
-        awaits = true, passes = true, also = MARKERS, remedy = { "votes in", waits } },
+    garbage = { make = call("SET", MARKER, "garbage"), says = "lost its memory",
+        awaits = true, passes = true, remedy = { "votes in", waits } },
     wrong_type = { make = function(s) s:call("DEL", MARKER) s:call("RPUSH", MARKER, "x") end,
-        says = FORGOT, awaits = true, passes = true, also = MARKERS,
+        says = "lost its memory", awaits = true, passes = true,
         remedy = { "votes in", waits } },
     guard_off = { alone = true, deaf = true, make = admit,
         says = "other clients use it with the restart guard",
@@ -199,18 +294,19 @@ local _M = {
     stuck_no_writes = { make = stuck(acl "-@write"), says = "cannot be read or set %(noperm%)",
         rights = true, remedy = { "allow this user the keys", reset } },
     stuck_full = { make = stuck(call("CONFIG", "SET", "maxmemory", "1")),
-        says = "cannot be read or set %(oom%)", briefly = "oom", also = { full = true },
+        says = "cannot be read or set %(oom%)", briefly = "oom", also = "full",
         remedy = { "raise maxmemory", call("CONFIG", "SET", "maxmemory", "0") } },
     unseeded = { make = call("HDEL", "redlock:{server}:floor", "base", "most"), awaits = true,
         says = "does not know the fencing tokens",
-        remedy = { "redlock check %-%-wait teaches it", waits }, taught = true, passes = true },
+        remedy = { "redlock check %-%-wait teaches it", waits }, taught = true, passes = true,
+        init = 0 },
 }
 
 -- Each command that locks use, forbidden and renamed. Redis 7 does not say which one a script must
 -- not call: check does.
 local NEEDED = { "EVAL", "EVALSHA", "SET", "GET", "DEL", "PTTL", "PEXPIRE", "PUBLISH", "HSET",
     "HMGET", "MGET", "TIME", "INFO", "GETRANGE" }
-local PARTIAL = { EVAL = true, EVALSHA = true, GET = true, GETRANGE = true, TIME = true }
+local PARTIAL = { EVAL = true, EVALSHA = true }
 for _, command in ipairs(NEEDED) do
     local word = command:lower()
     local says = "%f[%w]" .. word .. "%f[%W]"
@@ -230,8 +326,9 @@ end
 _M.renamed_info = nil                -- the specs cannot set such a server up
 -- A server alone has no marker.
 for _, name in ipairs { "new", "memory_lost", "clock_stepped", "older_version", "later_version",
-    "other_database", "other_max_lease", "other_cluster", "garbage", "wrong_type", "unseeded",
-    "cannot_save", "stuck_no_eval", "stuck_no_time", "stuck_no_writes", "stuck_full" } do
+    "other_database", "other_max_lease", "other_cluster", "other_list", "changing", "garbage",
+    "wrong_type", "unseeded", "cannot_save", "stuck_no_eval", "stuck_no_time", "stuck_no_writes",
+    "stuck_full" } do
     _M[name].guarded = true
 end
 

@@ -6,6 +6,7 @@ local proxy = require "spec.support.proxy"
 local redis = require "spec.support.redis"
 local scope = require "spec.support.scope"
 local sys = require "spec.support.sys"
+local tls = require "spec.support.tls"
 
 local _M = {}
 _M.__index = _M
@@ -18,12 +19,29 @@ local function call_as(server, command)
     end
 end
 
+-- One server; with the cause if it is one of the first k. All have TLS where a certificate is one.
+local function start(self, cause, i)
+    local has = i <= self.k
+    local opts = { new = true, args = has and cause.args or cause.others,
+        clocks = has and cause.clocks }
+    if not cause.certificate then
+        return redis.server(opts)
+    end
+    local its = tls.server(self.certificates, has and cause.certificate or "good")
+    its.uri = its.tls_uri
+    return its
+end
+
 --- Starts n servers, of which the first k have the cause.
 function _M.new(cause, k, n)
-    local self = setmetatable({ n = n, k = k, name = "judge", max_lease = 3, others = {},
+    local self = setmetatable({ n = n, k = k, name = "judge", max_lease = cause.max_lease or 3,
         dir = scope.tmpdir(), settings = { user = "app", password = "pw", timeout = 1 } }, _M)
+    if cause.certificate then
+        self.certificates = tls.certificates()
+        self.settings.ca_file = self.certificates .. "/ca.crt"
+    end
     for i = 1, n do
-        self[i] = redis.server { new = true, args = i <= k and cause.args or nil }
+        self[i] = start(self, cause, i)
         self[i]:user("app", "on", ">pw", "~*", "&*", "+@all")
         if i <= k and cause.renamed then
             call_as(self[i], cause.renamed)
@@ -47,12 +65,23 @@ function _M.proxy(server)
     return server.way
 end
 
-function _M:another()
-    self.others[1] = self.others[1] or redis.server { new = true }
-    return self.others[1]
+-- One more server; beside: admitted like that one, for a balancer before both.
+function _M:another(beside)
+    local its = redis.server { new = true }
+    if beside then
+        its:user("app", "on", ">pw", "~*", "&*", "+@all")
+        its:call("CONFIG", "SET", "appendonly", "yes")
+        its = self.n > 1 and its:admit(self.max_lease, self.name) or its
+        for _, server in ipairs { its, beside } do           -- a younger one may have restarted
+            sys.eventually(function()
+                return tonumber(server:call("INFO", "server"):match "uptime_in_seconds:(%d+)") > 2
+            end)
+        end
+    end
+    return its
 end
 
--- Writes the file with the settings of all commands.
+-- Writes the file with the settings of all commands. Returns whether it is another one.
 function _M:configure()
     local nodes = {}
     for i = 1, self.n do
@@ -63,8 +92,11 @@ function _M:configure()
     for name, value in pairs(self.settings) do
         lines[#lines + 1] = name .. " = " .. value
     end
-    sys.write_file(self.dir .. "/conf", table.concat(lines, "\n") .. "\n")
+    local text, was = table.concat(lines, "\n") .. "\n", self.conf
+    self.conf = text
+    sys.write_file(self.dir .. "/conf", text)
     assert(sys.sh("chmod 600 " .. self.dir .. "/conf"))
+    return text ~= was
 end
 
 local REDLOCK = build.root .. "/lua/redlock/cli/redlock"
@@ -88,16 +120,24 @@ function _M:start(words)
     return p
 end
 
---- Awaits the end of a command, until `ends`; later it is asked to end.
-function _M.finish(p, ends)
-    while not p.status do
-        p.status = not p:alive() and p:wait() or nil
-        p.took = sys.now() - p.began
-        if not p.status and sys.now() > ends then
-            p.late = true
+local function look(p)
+    if not p.status and not p:alive() then
+        p.status, p.took = p:wait(), sys.now() - p.began
+    end
+    return p.status
+end
+
+--- Awaits the end of a command, until `ends`; later it is asked to end. others: a list of commands
+-- that run beside it, whose ends are noticed, too.
+function _M.finish(p, ends, others)
+    while not look(p) do
+        for _, other in ipairs(others or {}) do
+            look(other)
+        end
+        if sys.now() > ends then
             p:kill "TERM"
-            p.status = p:wait(20)
-        elseif not p.status then
+            p:wait(20)
+        else
             sys.sleep(0.005)
         end
     end

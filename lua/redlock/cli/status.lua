@@ -190,7 +190,7 @@ local NOTHING = { readers = {}, permits = {}, queue = {} }
 function _M.main(given, names)
     local name = args.name(names, "status")
     local client = config.client(given)
-    report.need(client:open())
+    config.connect(client)
     local rows, silent = ask(client, name)
     local found = detail.ask(client, name, silent)
     local seen, known = summary(rows), found or {}

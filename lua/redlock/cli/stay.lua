@@ -30,8 +30,8 @@ local PATIENCE = 5            -- seconds for servers that answer too late
 -- Whether what is wrong passes by itself, or by a start of the server.
 local function passes(row, found)
     local code = found.kind == "marker" and row.marker_code or found.kind
-    return code == "guarded" or code == "clock_step" or code == "loading" or code == "slow"
-        or found.kind == "tokens" or code ~= "tls" and node_codes[code] and node_codes[code].silent
+    return code == "guarded" or code == "clock_step" or code == "slow" or found.kind == "tokens"
+        or code ~= "tls" and node_codes[code] and node_codes[code].passes
 end
 
 -- What these servers wait for; nil: nothing, as all are ready, or something else is wrong. Then

@@ -66,8 +66,9 @@ local SENTENCES = {
         .. "connected and has the same max_lease",
     marker_refused = function(_, info)
         local code = ffi_string(load().rl_code_name(info.marker_code))
+        local advice = node_codes.remedy(code, "")
         return format("its marker cannot be read or set (%s)%s", code, REFUSED[code]
-            or ": " .. node_codes[code].meaning)
+            or ": " .. node_codes[code].meaning .. (advice and ". " .. advice or ""))
     end,
     no_eval = "EVAL is renamed in redis.conf or forbidden, so it cannot vote; allow this user EVAL",
     no_time = "TIME is renamed in redis.conf or forbidden, so it cannot vote; allow this user TIME",

@@ -143,9 +143,11 @@ end
 -- finding, which says what was not seen.
 local EVIDENCE = {
     function(row, client)                    -- an answer
+        local advice = not (row.ready or row.why) and node_codes.remedy(row.code, row.message)
         return row.ready or row.late and is_slow(row, client) and slow(row, client)
             or { kind = row.code, verdict = "error", message = row.message
-            .. (row.stale and " (the values shown are its last ones)" or "") }
+            .. (row.stale and " (the values shown are its last ones)" or "")
+            .. (advice and ". " .. advice or "") }
     end,
     function(row, _, seen)                   -- a marker that admits it
         local admitted = ADMITTED[row.guard] or row.guard == "off"
@@ -167,13 +169,14 @@ local EVIDENCE = {
         return not row.ready or row.clock_offset ~= nil or { kind = "no_clock", verdict = "warning",
             message = "steps of its clock are not noticed; allow TIME to this user" }
     end,
-    function(row, client, seen)              -- a lock: granted, kept and released in time
-        if not row.ready or not seen or seen.tried then
+    function(row, client, seen, told)        -- a lock: granted, kept and released in time
+        local code = seen and node_codes[seen.code]
+        local same = told and told.verdict == "error" and code and seen.code == row.marker_code
+        if not row.ready or not seen or seen.tried or same then
             return true
         end
-        local code = node_codes[seen.code]
         local late = code and code.silent or is_slow(row, client)
-        return late and slow(row, client) or { kind = code and "trial" or "pending",
+        return late and slow(row, client) or { kind = code and seen.code or "pending",
             verdict = "error", message = "no lock was tried on it: "
             .. (seen.message or "it was connected too late") }
     end,

@@ -39,7 +39,9 @@ local FENCED = "there are no fenced locks, of which redlock run takes one unless
 local function remedy(command, why)
     return find(why, "^OOM") and node_codes.oom.remedy or node_codes.remedy("readonly", why)
         or find(why, "nknown") and "give it its name back in redis.conf"
-        or "allow this user " .. command
+        or find(why, "key") and "allow this user the keys of locks (examples/access/README.md)"
+        or find(why, "channel") and "allow this user the channels redlock:{...}:free"
+        or "allow this user " .. (match(why, "'(%l+)' command") or command):upper()
 end
 
 -- Adds one server's failures (command -> why) to its findings.
@@ -74,10 +76,10 @@ local function read(one, said)
     if said.data then                -- EVALSHA worked where EVAL had failed
         failed.EVAL, failed[SCRIPT] = failed[SCRIPT], nil
         one.few = said.info > 1 and said.info <= LISTED
-    elseif code and not code.silent then
+    elseif code and not code.passes then
         failed[SCRIPT] = said.message
     end
-    one.answered = one.answered + ((said.data or code and not code.silent) and 1 or 0)
+    one.answered = one.answered + ((said.data or code and not code.passes) and 1 or 0)
     one.code, one.message = one.code or said.code, one.message or said.message
 end
 
