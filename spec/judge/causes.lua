@@ -115,7 +115,8 @@ local _M = {
         remedy = { "no answer", function(s) s:thaw() end } },
     slow_within = { make = function(s, stage) stage.proxy(s):delay("down", 200) end },
     slow = { max_lease = 20, make = function(s, stage)
-        stage.proxy(s):delay("down", 1500)
+        stage.proxy(s):delay("down", 900)
+        stage.settings.timeout = 0.7
         stage.settings.connect_timeout = 8       -- a handshake takes two round trips
     end,
         says = "it answers after", briefly = { "no answer", "not connected" },
@@ -287,7 +288,8 @@ local _M = {
         end } },
     stuck_no_eval = { make = stuck(acl "-EVAL"),
         says = "eval is renamed in redis.conf or forbidden",
-        command = "eval", briefly = LESS, remedy = { "allow this user eval", reset } },
+        command = "eval", partial = true, briefly = LESS,
+        remedy = { "allow this user eval", reset } },
     stuck_no_time = { make = stuck(acl "-TIME"),
         says = "time is renamed in redis.conf or forbidden",
         command = "time", briefly = LESS, remedy = { "allow this user time", reset } },

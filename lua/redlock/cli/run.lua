@@ -121,7 +121,7 @@ local function acquire(hold, wait, say)
     local began = process.now()
     local ends = began
     while true do
-        local got, err, signo = attend.await(hold:acquire_async(wait), say)
+        local got, err, signo = attend.await(hold:acquire_async(wait), wait ~= 0 and say)
         if got then
             return got
         elseif signo then
