@@ -51,18 +51,12 @@ local function push(name, front)
         if list == false then
             return WRONGTYPE
         end
-        local copy = setmetatable({}, List)
-        for i = front and n or 3, front and 3 or n, front and -1 or 1 do
-            copy[#copy + 1] = argv[i]
+        local copy = part(list or {}, 1, list and #list or 0)
+        for i = 3, n do
+            table.insert(copy, front and 1 or #copy + 1, argv[i])
         end
-        local old = list or {}
-        local whole = front and part(copy, 1, #copy) or part(old, 1, #old)
-        local rest = front and old or copy
-        for i = 1, #rest do
-            whole[#whole + 1] = rest[i]
-        end
-        put(self, argv[2], entry, whole)
-        return #whole
+        put(self, argv[2], entry, copy)
+        return #copy
     end)
 end
 
@@ -96,15 +90,13 @@ command("LREM", 4, 4, function(self, argv)
     if not list then
         return list == false and WRONGTYPE or 0
     end
-    local most, gone, drop = count == 0 and #list or math.abs(count), 0, {}
-    for i = count < 0 and #list or 1, count < 0 and 1 or #list, count < 0 and -1 or 1 do
-        if list[i] == argv[4] and gone < most then
-            drop[i], gone = true, gone + 1
+    local rest, most, gone = part(list, 1, #list), count == 0 and #list or math.abs(count), 0
+    for k = 1, #list do
+        local i = count < 0 and #list + 1 - k or k - gone
+        if rest[i] == argv[4] and gone < most then
+            table.remove(rest, i)
+            gone = gone + 1
         end
-    end
-    local rest = setmetatable({}, List)
-    for i = 1, #list do
-        rest[#rest + 1] = not drop[i] and list[i] or nil
     end
     if gone > 0 then
         put(self, argv[2], entry, rest[1] and rest)

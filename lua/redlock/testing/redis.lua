@@ -310,16 +310,18 @@ env = setmetatable({
     end,
 })
 
-local function compile(sha, body)
-    local fn = compiled[sha]
-    if not fn then
-        local err
-        fn, err = script_text.compile(body, "@user_script")
+-- Loads a script. Returns its sha; or nil and an error.
+local function load_into(self, body)
+    local sha = sha1.hex(body)
+    if not compiled[sha] then
+        local fn, err = script_text.compile(body, "@user_script")
         if not fn then
-            return { err = "ERR Error compiling script (new function): " .. err }
+            return nil, { err = "ERR Error compiling script (new function): " .. err }
         end
         compiled[sha] = setfenv(fn, env)
     end
+    self.scripts[sha] = true
+    return sha
 end
 
 -- KEYS and ARGV of a script, kept in argv for the next server that gets the same request. A script
@@ -370,36 +372,26 @@ local function run_script(self, sha, argv, n)
 end
 
 command("EVAL", 3, -1, function(self, argv, n)
-    local sha = sha1.hex(argv[2])
-    local err = compile(sha, argv[2])
-    if err then
+    local sha, err = load_into(self, argv[2])
+    if not sha then
         return err
     end
-    self.scripts[sha] = true
     return run_script(self, sha, argv, n)
 end)
 
 command("EVALSHA", 3, -1, function(self, argv, n)
-    if not self.scripts[argv[2]] then
-        local sha = lower(argv[2])
-        if not self.scripts[sha] then
-            return NOSCRIPT
-        end
-        return run_script(self, sha, argv, n)
+    local sha = self.scripts[argv[2]] and argv[2] or lower(argv[2])
+    if not self.scripts[sha] then
+        return NOSCRIPT
     end
-    return run_script(self, argv[2], argv, n)
+    return run_script(self, sha, argv, n)
 end)
 
 command("SCRIPT", 2, -1, function(self, argv, n)
     local what = upper(argv[2])
     if what == "LOAD" and n == 3 then
-        local sha = sha1.hex(argv[3])
-        local err = compile(sha, argv[3])
-        if err then
-            return err
-        end
-        self.scripts[sha] = true
-        return sha
+        local sha, err = load_into(self, argv[3])
+        return sha or err
     elseif what == "FLUSH" then
         self.scripts = {}
         return OK

@@ -104,11 +104,7 @@ command("ZREM", 3, -1, function(self, argv, n)
     if not set then
         return set == false and WRONGTYPE or 0
     end
-    local members = {}
-    for i = 3, n do
-        members[i - 2] = argv[i]
-    end
-    return remove(self, argv[2], set, entry, members)
+    return remove(self, argv[2], set, entry, { unpack(argv, 3, n) })
 end)
 
 reads("ZSCORE", 3, 3, function(set, argv)

@@ -106,23 +106,16 @@ local integer = memo(function(text)
         and (text == "0" or text:find "^%-?[1-9]%d*$") and n or false
 end, MANY)
 
-command("GET", 2, 2, function(self, argv)
-    local entry = find(self, argv[2])
-    if not entry then
-        return false
-    end
-    return type(entry.value) == "string" and entry.value or WRONGTYPE
+local reads_string = reads("string", false)
+
+reads_string("GET", 2, 2, function(value)
+    return value
 end)
 
-command("GETRANGE", 4, 4, function(self, argv)
+reads_string("GETRANGE", 4, 4, function(value, argv)
     local from, to = integer(argv[3]), integer(argv[4])
-    local value = find_as(self, argv[2], "string")
-    if not (from and to) then
-        return NOT_INTEGER
-    elseif value == false then
-        return WRONGTYPE
-    end
-    return (value or ""):sub(from < 0 and from or from + 1, to < 0 and to or to + 1)
+    return from and to and (value or ""):sub(from < 0 and from or from + 1,
+        to < 0 and to or to + 1) or NOT_INTEGER
 end)
 
 -- Options of SET that the model lacks.
@@ -180,8 +173,7 @@ end)
 command("MGET", 2, -1, function(self, argv, n)
     local list = {}
     for i = 2, n do
-        local entry = find(self, argv[i])
-        list[i - 1] = entry and type(entry.value) == "string" and entry.value or false
+        list[i - 1] = find_as(self, argv[i], "string") or false
     end
     return list
 end)
@@ -289,21 +281,8 @@ command("SCAN", 2, -1, function(self, argv, n)
 end)
 
 return {
-    ANSWERED = ANSWERED,
-    MANY = MANY,
-    OK = OK,
-    NOT_INTEGER = NOT_INTEGER,
-    SYNTAX = SYNTAX,
-    WRONGTYPE = WRONGTYPE,
-    bulk = bulk,
-    upper = upper,
-    integer = integer,
-    find = find,
-    find_as = find_as,
-    put = put,
-    reads = reads,
-    write = write,
-    unsupported = unsupported,
-    commands = commands,
-    command = command,
+    ANSWERED = ANSWERED, MANY = MANY, OK = OK, NOT_INTEGER = NOT_INTEGER, SYNTAX = SYNTAX,
+    WRONGTYPE = WRONGTYPE, bulk = bulk, upper = upper, integer = integer, find = find,
+    find_as = find_as, put = put, reads = reads, write = write, unsupported = unsupported,
+    commands = commands, command = command,
 }
