@@ -23,9 +23,9 @@ int core_script(struct core *core, const char *body, size_t len, int64_t now_ms)
 
 void core_connected(struct core *core, int i, int64_t now_ms);
 
-/* Sets the error text for the time-out of a connection being made. tries: how many
- * addresses are left to try, with the present one. That one gets its share of the time;
- * then the core sets want_connect again, for the next address. */
+/* A connection is being made. text: the error if it times out; tries: the addresses left to try,
+ * this one included. It gets its share of the time; then the core sets want_connect again, for
+ * the next address. */
 void core_waits_for(struct core *core, int i, const char *text, int tries, int64_t now_ms);
 
 /* Call when node i has other credentials: ends the back-off of its connections. */

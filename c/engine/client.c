@@ -68,7 +68,7 @@ static void after_fork_in_child(void)
     pthread_mutex_init(&clients_mutex, NULL);
 }
 
-enum { EVERY = ~0 };          /* signal: for clients without signals, too */
+enum { EVERY = ~0 };          /* in place of signals: all clients, also those without */
 
 /* The first client from c on that has one of these signals. */
 static struct rl_client *with(struct rl_client *c, int signals)
@@ -124,8 +124,8 @@ void clients_orphan(const int32_t *request)
     pthread_mutex_unlock(&clients_mutex);
 }
 
-/* exit() without rl_close(): releases what all clients hold, at once. May run twice: if
- * OpenSSL ends first it runs before that, as nothing may use OpenSSL afterwards. */
+/* exit() without rl_close(): releases what all clients hold, at once. May run twice: also before
+ * OpenSSL's own handler, if that comes first, as nothing may use OpenSSL afterwards. */
 static void at_exit(void)
 {
     clients_lock(EVERY);
@@ -345,8 +345,9 @@ void rl_unshare(rl_client *c, int close)
     engine_unlock(c);
     c->unused_ms = rl_now_ms();
     if (last) {
-        c->key_len = SIZE_MAX;     /* no key is that long: rl_open() cannot find it */
-    } else if (--c->users == 0) {  /* a last user stays: its client is not unused */
+        c->key_len = SIZE_MAX;     /* no key is that long: rl_open() cannot find it. It keeps
+                                      its user: the keeper closes what has none */
+    } else if (--c->users == 0) {
         engine_lock(c);
         keeper_notice(c);          /* it must look once in a while */
         engine_unlock(c);

@@ -111,10 +111,10 @@ struct core {
     struct rl_round *teaching;    /* a question about floors that nobody waits for */
     int64_t taught_ms;            /* when the last one began */
     uint32_t unseeded;            /* nodes that we admitted without floors, a bit each */
-    char name[sizeof("redlock:") + 8];  /* of connections, with the hash of our list; with a
-                                     "!" for the ":" once a vote was counted */
-    int knows;                    /* we have seen these servers before: markers that a
-                                     majority had at once, or a majority of grants */
+    char name[sizeof("redlock:") + 8];  /* of connections: "redlock:" and the hash of our list;
+                                     "redlock!" once a vote was counted */
+    int knows;                    /* these servers have voted before: a majority had
+                                     markers at once, or granted something */
     const char *servers;          /* our list of servers, as in cluster.h */
     char hash[CLUSTER_HASH + 1];  /* the hash of that list */
     char cluster[RL_CLUSTER_MAX]; /* the name of the cluster, or the hash */
@@ -181,8 +181,8 @@ void state_connect(struct core *core, int link, int64_t now_ms);
 /* ... or after its back-off. */
 void state_reconnect(struct core *core, int link, int64_t now_ms);
 
-/* The same for node i if only holds want it: at this client's next moment, of which there
- * is one each STATE_HOLDS_MS. */
+/* Like state_reconnect(), for a node that only holds want: at this client's next moment; there
+ * is one every STATE_HOLDS_MS. */
 void state_reconnect_for_holds(struct core *core, int i, int64_t now_ms);
 
 /* Has a link's queue written, and times out the answers. */

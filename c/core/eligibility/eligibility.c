@@ -8,7 +8,7 @@
 
 enum {
     LATE_MS = 5000,               /* the last count, and the question about floors, take less */
-    SOON_MS = 250                 /* what a client is told that it still takes */
+    SOON_MS = 250                 /* reported as left while it is being admitted */
 };
 
 /* Whether the node's quarantine cannot begin: the server has refused our marker, not only for
@@ -56,8 +56,9 @@ int64_t eligibility_left_ms(const struct core *core, int64_t now_ms)
     return quorum_nth_ms(left, known, quorum_with(core->n, core->options.margin));
 }
 
-/* The node whose marker names another cluster or list: i, or the first one; -1: none. What a
- * change to our list has closed comes first: it is unfinished. To others it stays closed. */
+/* A node whose marker names another cluster or list: i if it is one, else the first; -1: none.
+ * Nodes closed by a change to our list, which is unfinished, come first; those closed by other
+ * changes, last. */
 static int foreign_to(const struct core *core, int i)
 {
     const struct guard *g = core->guards;

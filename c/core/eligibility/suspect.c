@@ -29,7 +29,7 @@ static int64_t majority_forward_ms(const struct core *core, int64_t now_ms)
     return -quorum_nth_ms(back, core->n, quorum_size(core->n));
 }
 
-/* The nodes whose clocks, compared from before node i's step until after it, saw none. */
+/* The nodes whose clocks were not stepped: we compared them before node i's step and after. */
 static uint32_t steady(const struct core *core, int i)
 {
     const struct guard *g = &core->guards[i], *other = core->guards;

@@ -166,9 +166,9 @@ static int is_stray(const struct rl_lease *lease, const struct vote *vote)
            (vote->vote < RL_VOTE_YES || vote->extra != lease->token);
 }
 
-/* Heals node i now, not with the first extension, if it answered so and the lease is held: a
- * stray takes a place from others; and a node in quarantine may vote before then, whereupon
- * another one is restarted, which forgets. */
+/* Heals node i if its answer calls for that, now rather than with the first extension: a stray
+ * takes a place from others; and a node in quarantine may get its vote, and another node restart
+ * and forget, before that extension. */
 static void heal_if_needed(struct rl_lease *lease, const struct rl_round *round, int i, int code,
                            const struct vote *vote, int64_t now_ms)
 {

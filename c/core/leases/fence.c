@@ -3,8 +3,8 @@
  * Each node counts the grants of a name. A token M may be issued when a majority
  * witnesses exactly M: nodes that granted with counter M, and nodes that granted with a
  * lower one and confirmed M (the key was still ours, the counter was not above M, and is M
- * now). Any two tokens have a node in common that witnessed one after
- * the other, so they differ, and the later one is larger. This depends on no clock.
+ * now). Any two tokens have a node in common that witnessed first one, then the other; so they
+ * differ, and the later one is larger. This depends on no clock.
  *
  * Counters mostly move in lockstep, and one round trip is enough. A release raises the
  * counters that may be below the token; no token depends on that.

@@ -33,7 +33,7 @@ static void send_to(struct rl_lease *lease, int i, int script, struct cmd *cmd,
     struct rl_round *heal =
         cmd ? round_new(lease->core, &heal_kind, script, lease, cmd) : NULL;
     if (!heal)
-        return;    /* no memory: the next renewal tries again, or a lease ends by itself */
+        return;    /* no memory: the next renewal tries again, if there is one */
     heal->lease_ms = lease_ms;
     heal->outcome = RL_GRANTED;          /* decided: its answers are no votes */
     round_ref(heal);

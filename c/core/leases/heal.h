@@ -4,10 +4,9 @@
 
 #include "core/leases/lease.h"
 
-/* A majority confirmed the extension in time, but node i has lost our key: sets it again
- * for the time that is left. */
-void heal_begin(struct rl_lease *lease, const struct rl_round *extension, int i,
-                int64_t now_ms);
+/* Node i lacks our key, but the round made or kept the lease ours: sets it for the time that is
+ * left. */
+void heal_begin(struct rl_lease *lease, const struct rl_round *round, int i, int64_t now_ms);
 
 /* Before the release of an imported lease: an import that did not reach node i has left the
  * exported value there, which nobody else would release. Replaces it, for a moment. */

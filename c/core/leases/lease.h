@@ -24,13 +24,13 @@ struct rl_lease {
     struct rl_lease *next, *prev;      /* in the held or owing list; next: in the pool */
     struct rl_lease **list;            /* the held or the owing list; NULL: in none */
     struct cmd *cmd;
-    struct cmd *import;                /* what took it over, once a majority did; or NULL */
+    struct cmd *import;                /* the command that took it over; NULL: none did */
     int once;                          /* to be given away: see rl_import() */
     rl_primitive primitive;
     int64_t token;                     /* fencing token; 0: none, or not issued yet */
     uint32_t unseeded;                 /* nodes that have forgotten their counters */
     uint32_t counted;                  /* nodes whose counter is the token */
-    uint32_t confirmed;                /* nodes that confirmed the last round, or since */
+    uint32_t confirmed;                /* nodes that confirmed the last round, then or later */
     int confirmed_before;              /* how many had confirmed when the last extension
                                           began; -1: none has begun */
     enum lease_state state;

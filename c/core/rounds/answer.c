@@ -64,8 +64,8 @@ static int read_guarded(struct rl_round *round, int i, const struct reply *reply
     return RL_OK;
 }
 
-/* Records, once, that node i is the same server as another node; either may answer first
- * the next time. */
+/* Records that node i is the same server as another node: of the two, only the first that is
+ * noticed. */
 static void note_twin(struct core *core, int i)
 {
     if (NODES_WHERE(core, k, core->guards[k].twin))
@@ -74,9 +74,9 @@ static void note_twin(struct core *core, int i)
     core->node_changes++;
 }
 
-/* RL_OK if what node i says counts, which has shown another marker than we know, or one to a
- * client without the guard; or why not. A no to a lease does: it may only end the hold, or have
- * it healed. */
+/* Node i has answered and shown a marker: another than we know, or one although we have no guard.
+ * RL_OK if its answer counts; or why not (rl_code). A no to a lease counts: it can only end the
+ * hold, or have it healed. */
 static int weigh(struct rl_round *round, int i, const struct vote *vote, int64_t now_ms)
 {
     int counts = guard_counts(round->core, i) || (round->lease && vote->vote < RL_VOTE_YES);

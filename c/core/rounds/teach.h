@@ -25,7 +25,7 @@
 rl_round *teach_begin(struct core *core, int64_t seen_ms, int force, int64_t within_ms,
                       int64_t now_ms);
 
-/* The same, and nobody waits for it; at most once a second. */
+/* Does so at most once a second, without a caller that waits. */
 void teach_alone(struct core *core, int64_t now_ms);
 
 /* Call in each look at the nodes (guard_on_timer()): admits those whose quarantine has ended,

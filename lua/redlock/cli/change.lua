@@ -10,7 +10,7 @@ local terminal = require "redlock.cli.terminal"
 local _M = { usage = "change URIS", summary = "replace, add or remove servers beside programs",
     flags = {
         { "--yes", nil, "do not ask", short = "-y" },
-        { "--gone", "URIS", "old servers that do not answer, and are stopped for good" },
+        { "--gone", "URIS", "old servers that do not answer, and are stopped permanently" },
         { "--new-cluster", "NAME", "the name of the new list, where the old one has a name" } } }
 
 _M.help = [[

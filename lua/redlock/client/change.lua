@@ -105,16 +105,16 @@ local function is_closed(change, row)
     elseif not row.marker and change.gone[row.node] then
         return true, true
     elseif not row.marker then
-        return refusal("%s does not answer (%s): start it; or, if it is stopped for good, say so "
-            .. "(--gone %s)", row.node, row.objection or row.message or row.code, row.node)
+        return refusal("%s does not answer (%s): start it; or, if it is stopped permanently, say "
+            .. "so (--gone %s)", row.node, row.objection or row.message or row.code, row.node)
     elseif row.marker.text == "" or word == change.before then
         return false
     end
     return refuse_foreign(row)
 end
 
--- The places of the old servers that are still to be closed, or nil and an error; and whether so
--- many are closed that the others are no majority.
+-- The places of the old servers that are still to be closed, or nil and an error; and whether the
+-- old list has ended: the servers that are not closed are no majority.
 local function to_close(change, rows)
     local places, ended = {}, 0
     for _, place in ipairs(ordered(change.old)) do
@@ -129,8 +129,8 @@ local function to_close(change, rows)
     return places, ended > change.old.size - quorum(change.old.size)
 end
 
--- The largest token that the old servers have given out, as text; nil: none, or so many have
--- forgotten that a majority may have given out larger ones: then tokens go on from the clocks.
+-- The largest token that the old servers have given out, as text; nil: none, or the servers that
+-- remember theirs are too few to know it. Then tokens continue from the clocks.
 local function largest_token(old, rows)
     local most, known = 0, 0
     for _, row in ipairs(rows) do
@@ -216,7 +216,7 @@ local function begin_quarantines(change, base)
     return refusal "the markers change all the time: does another change run?"
 end
 
---- See client:change. gone: labels of old servers that are stopped for good.
+--- See client:change. gone: labels of old servers that are stopped permanently.
 function _M.run(old, new, gone)
     local word, before = markers.word(new), markers.word(old)
     local change = { old = old, new = new, gone = {}, word = word, before = before,
@@ -244,7 +244,7 @@ function _M.run(old, new, gone)
     if not places then
         return nil, has_ended
     end
-    change.early = not has_ended         -- whoever has a vote by the new list
+    change.early = not has_ended   -- begins a server again that has a vote by the new list
     local forgot = false      -- tokens that the new list gave out since the old one ended
     for _, row in ipairs(has_ended and rows or {}) do
         local seen = row.marker

@@ -56,7 +56,7 @@ function Box:fd()
     return fd
 end
 
---- Makes what a wait needs, before any begins. False: no memory, or no descriptor.
+--- Opens what waits need; call it before the first one. False: no memory, or no descriptor.
 function Box:is_ready()
     if not self.mailbox then
         open(self)

@@ -21,7 +21,7 @@ local function unescape(s)
     return s and encoding.unescape(s)
 end
 
--- The part of a label that reads as s again; keep: characters that stay besides the usual.
+-- Escapes s for a label, from which it can be parsed again. keep: further characters to leave.
 local function escape(s, keep)
     return encoding.escape(s, "%w._~" .. keep .. "-")
 end

@@ -353,7 +353,7 @@ function Client:change(new, opts) end
 
 ---Servers that `client:change` does not wait for.
 ---@class (exact) redlock.ChangeOptions
----@field gone? string[]  those of the old list that do not answer, and are stopped for good
+---@field gone? string[]  those of the old list that do not answer, and are stopped permanently
 
 ---What `client:change` has changed.
 ---@class (exact) redlock.Change

@@ -49,7 +49,7 @@ function ReadWriteLock:forceUnlockBoth() end
 -- ---- several names ---------------------------------------------------------------
 
 ---A lock of several names, all or none. It holds nothing while it waits, so overlapping sets never
----block each other for good. Its owner gets `deadlock` for one of its names alone, or another set.
+---block each other. Its owner gets `deadlock` for one of its names alone, or another set.
 ---It has no `forceUnlock` and no fencing tokens.
 ---@class redlock.MultiLock: redlock.Lock
 local MultiLock = {}
