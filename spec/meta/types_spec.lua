@@ -26,7 +26,7 @@ local INTERNAL = {
     ["redlock.Host"] = { "accept", "attend", "begin_directly", "box", "cancel", "close",
         "concurrent", "enclose", "wait",
         "drop", "in_vain", "is_ending", "left", "let_go", "look_again", "look_within", "mortal",
-        "nap", "open", "owners", "poll_at", "start", "taken", "took" },
+        "nap", "open", "owners", "poll_at", "shares", "start", "taken", "took" },
 }
 
 -- ---- names on both sides -----------------------------------------------------------
