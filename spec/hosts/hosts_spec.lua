@@ -281,7 +281,7 @@ describe("over the host", function()
             local p = starts(loop, [[
                 local list, took = {}, nil
                 for i = 1, 20 do             -- with a core each
-                    list[i] = new { prefix = i .. ":" }
+                    list[i] = new { prefix = i .. ":", timeout = 2 + i / 100 }
                     assert(list[i]:getLock("x"):tryLock(5, 30))
                 end
                 print "held"

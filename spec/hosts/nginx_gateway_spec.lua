@@ -50,7 +50,9 @@ local SERVER = [[
     location /go { content_by_lua_block { ngx.shared.shared:set(ngx.var.arg_on, true) } }
     location /groups { content_by_lua_block {
         for i = 1, ngx.var.arg_n do
-            local client = clients.enter("group" .. i, { nodes = nodes, prefix = i .. ":" })
+            -- That user needs no password, and takes any.
+            local client = clients.enter("group" .. i, { nodes = nodes, prefix = i .. ":",
+                user = "default", password = "p" .. i })
             assert(client:getLock("x"):tryLock(5))
             clients.leave("group" .. i)
         end

@@ -113,22 +113,19 @@ local function core_nodes(self)
     for i, node in ipairs(self.options.nodes) do
         local password, user = self.credentials:of(i)
         list[i] = { label = node.label, host = node.host, path = node.path, port = node.port,
-            db = node.db, tls = node.tls and 1 or 0, server_name = node.server_name,
+            db = node.db, tls = node.tls, server_name = node.server_name,
             password_file = node.password_file, password = password, user = user }
     end
     return list
 end
 
--- How an option's value is passed to the core (see options.rows).
+-- How an option's value is passed to the core, if not as it is (see options.rows).
 local AS = {
     ms = rounds.to_ms,
-    number = function(n) return n end,
     ppm = function(share) return math.ceil(share * 1e6) end,
-    flag = function(on) return on and 1 or 0 end,
-    text = function(text) return text or nil end,
     signals = function(list)
         local mask = 0
-        for _, signal in pairs(list or {}) do
+        for _, signal in pairs(list) do
             mask = bit.bor(mask, rounds.load()["RL_SIGNAL_" .. signal])
         end
         return mask
@@ -139,8 +136,9 @@ local AS = {
 local function core_options(o)
     local settings = {}
     for _, row in ipairs(options.rows) do
-        if row.c then
-            settings[row.c] = AS[row.as](o[row.name])
+        local as, value = AS[row.as], o[row.name]
+        if row.c and value then
+            settings[row.c] = as and as(value) or value
         end
     end
     restart_guard.configure(settings, o)

@@ -68,7 +68,8 @@ local function key_of(settings, nodes, meter)
     local parts = { "meter=" .. (meter and meter.id or "") }
     for i = 0, #nodes do
         for name, value in pairs(nodes[i] or settings) do
-            parts[#parts + 1] = name ~= "lease_ms" and ("%d.%s=%q"):format(i, name, value) or nil
+            parts[#parts + 1] = name ~= "lease_ms"
+                and ("%d.%s=%q"):format(i, name, tostring(value)) or nil
         end
     end
     table.sort(parts)

@@ -62,7 +62,6 @@ end
 function _M.configure(settings, options)
     settings.unguarded = _M.is_on(options) and 0 or 1
     settings.marker, settings.marker_script = _M.KEY, markers.SET    -- off: it looks for one
-    settings.behind_proxy = options.behind_proxy and 1 or 0
 end
 
 local function list(rows)
