@@ -48,10 +48,6 @@ local function token_word(token)
     return format("%.0f", n)
 end
 
-local function value_word(value)
-    return validate.name("value", value, MAX_NAME)
-end
-
 local function word(what, v)
     if type(v) == "number" then
         return format(v % 1 == 0 and "%.0f" or "%.17g", v)
@@ -209,7 +205,9 @@ function _M.new(name, send_words, opts)
 end
 
 function _M.owned(name, send_words, opts)
-    return new(Owned, "owner", OWNER, value_word, name, send_words, opts)
+    return new(Owned, "owner", OWNER, function(value)
+        return validate.name("value", value, MAX_NAME)
+    end, name, send_words, opts)
 end
 
 return _M

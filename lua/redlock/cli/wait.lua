@@ -30,13 +30,6 @@ STATUSES
 local HELD = 124
 local PAUSE, PATIENCE = 0.2, 10      -- seconds
 
--- Waits until the name may be free, or a signal may have come.
-local function pause(client, heard, seconds)
-    heard.seen = subscription.sleep(client, heard.channel, heard.seen,
-        math.min(PAUSE, math.max(seconds, 0.005)))
-    return stay.pause(0)
-end
-
 function _M.main(given, names)
     local name = args.name(names, "wait")
     local client = config.client(given)
@@ -47,9 +40,8 @@ function _M.main(given, names)
     process.catch()
     local lock, now = client:getLock(name), client.now
     local ends, answered = now() + (given["--wait"] or math.huge), now()
-    local heard = { seen = 0 }
-    heard.channel = client.core and subscription.open(client, primitive.channel(client, name))
-    local status
+    local channel = client.core and subscription.open(client, primitive.channel(client, name))
+    local status, seen = nil, 0
     repeat
         local holder, err = detail.holder(lock)
         if holder == false then
@@ -66,8 +58,9 @@ function _M.main(given, names)
             report.need(nil, err)
         end
         if not status then
-            local left = holder and holder.remaining + 0.005 or PAUSE
-            local signo = pause(client, heard, math.min(left, ends - now()))
+            local left = math.min(holder and holder.remaining + 0.005 or PAUSE, ends - now())
+            seen = subscription.sleep(client, channel, seen, math.min(PAUSE, math.max(left, 0.005)))
+            local signo = stay.pause(0)
             status = signo and 128 + signo
         end
     until status

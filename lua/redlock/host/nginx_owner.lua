@@ -174,12 +174,6 @@ local function lasts(scope)
     return co ~= nil and (scope.at ~= address() or status(co) ~= "dead") and is_on_stack(scope)
 end
 
--- The lasting scope of a coroutine of the running request, or nil.
-local function scope_of(co)
-    local scope = scopes[co]
-    return scope and lasts(scope) and scope or nil
-end
-
 -- Whether a coroutine, of this or another request, waits for a subrequest.
 local function captures(box)
     local frame = box[1] and getinfo(box[1], 0, "f")
@@ -294,8 +288,8 @@ function _M.enclose(lock, run, ...)
         lock.owner = owner
         return run(lock, ...)
     end
-    local scope = scope_of(co)
-    if scope then
+    local scope = scopes[co]
+    if scope and lasts(scope) then
         lock.owner = owner_for(lock, owner, scope, co)
         return run(lock, ...)
     end

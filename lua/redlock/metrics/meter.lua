@@ -138,17 +138,16 @@ function Meter.released(self, name, held)
     let_go(array, held)
 end
 
---- A release after `held` seconds failed; code: of the error.
-function Meter.not_released(self, name, held, code)
-    local array = self.known[name] or learn(self, name)
-    local place = RELEASES[code] or RELEASES.other
-    array[place] = array[place] + 1
-    let_go(array, held)
-end
-
+-- Counts one at a place. Returns the array of the name's group.
 local function count(self, name, place)
     local array = self.known[name] or learn(self, name)
     array[place] = array[place] + 1
+    return array
+end
+
+--- A release after `held` seconds failed; code: of the error.
+function Meter.not_released(self, name, held, code)
+    let_go(count(self, name, RELEASES[code] or RELEASES.other), held)
 end
 
 --- A call ended without its lock; code: of its error.
