@@ -43,8 +43,10 @@ end
 local plain, fenced, fair = lock_of "getLock", lock_of "getFencedLock", lock_of "getFairLock"
 
 return {
-    plain = { odd = 3, key = "x", a = plain, b = plain },
-    fenced = { odd = 3, key = "x", a = fenced, b = fenced, tokens = true },
+    plain = { odd = 3, key = "x", a = plain, b = plain, nests = true },
+    fenced = { odd = 3, key = "x", a = fenced, b = fenced, tokens = true, nests = true },
+    deaf = { odd = 2, key = "x", a = plain, b = plain, deaf = true },
+    before = { odd = 2, key = "x", a = plain, b = plain, before = true },
     fair = { odd = 2, key = "x", a = fair, b = fair },
     ["read-write"] = { odd = 2, key = "x",
         a = function(client) return client:getReadWriteLock("x", { owner = {} }):readLock() end,

@@ -33,7 +33,8 @@ local ORDER = { { "in the order of sending" }, { "in the other order" } }
 -- ---- scripts have roles ----------------------------------------------------------------
 
 local roles = {}             -- by text and by SHA-1
-local enter = host.enter
+local enter, wait = host.enter, host.wait
+local present                -- the stage that runs
 
 local function know(role, text)
     roles[text], roles[sha1.hex(text)] = role, role
@@ -59,6 +60,21 @@ function host.enter(world, part)
         roles["redlock:{server}:marker"] = "marker"
     end
     return enter(world, part)
+end
+
+-- Between an answer and who reads it.
+function host.wait(round)
+    local waits = C.rl_round_outcome(round) == 0
+    local outcome = wait(round)
+    if waits and present then
+        present:heard(present:sender())
+    end
+    return outcome
+end
+
+--- This is the stage that runs; nil: none.
+function Stage.attend(stage)
+    present = stage
 end
 
 -- ---- paths ----------------------------------------------------------------------------
@@ -117,7 +133,7 @@ end
 -- When a late message arrives, in us from now.
 local function delay_us(self, server, late)
     local entry = server:entry(self.key)
-    local left_us = entry and entry.at and entry.at * MS - server:clock() or self.LEASE * SECOND
+    local left_us = entry and entry.at and entry.at * MS - server:clock() or self.lease * SECOND
     return late == "moment" and MS or late == "time-out" and (self.TIMEOUT + 0.02) * SECOND
         or max(0, left_us + (late == "last" and -MS or 2 * MS))
 end

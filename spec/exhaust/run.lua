@@ -31,7 +31,9 @@ local stage = require "spec.exhaust.stage"
 local LOCKS, ALL = { "plain", "fenced" },
     { "plain", "fenced", "read-write", "permit", "fair", "election" }
 local WORLDS = { { "ask", ALL }, { "release", ALL }, { "renewal", ALL }, { "quarantine", LOCKS },
-    { "handover", LOCKS }, { "init", LOCKS } }
+    { "handover", LOCKS }, { "init", LOCKS }, { "short", LOCKS }, { "left", LOCKS },
+    { "force", { "plain", "deaf" } }, { "owners", LOCKS }, { "close", LOCKS },
+    { "once", { "plain", "before" } } }
 
 local function limits_of(world, kind)
     local limits = { odd = math.min(kinds[kind].odd, world.odd) }

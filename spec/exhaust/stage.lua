@@ -1,22 +1,24 @@
---- A small world with choices (explorer.lua): two clients, A and B, and what they do.
+--- A small world with choices (explorer.lua): clients, A, B and perhaps more, and what they do.
 --
 -- There are three servers, of which the first is the gate (the one with the smallest run_id, which
 -- attempts may ask first). Servers are not taken for alike.
 
 local library = require "redlock.testing.library"
+local messages = require "spec.exhaust.messages"
 
 local assert, ipairs, pairs, setmetatable, tonumber = assert, ipairs, pairs, setmetatable, tonumber
 local huge = math.huge
 
 local C = library.core()
-local LEASE, TIMEOUT = 4, 0.25           -- seconds
+local TIMEOUT = 0.25                    -- seconds
 local SECOND = 1e6
 
-local _M = { LEASE = LEASE }
-local Stage = { LEASE = LEASE, TIMEOUT = TIMEOUT }
+local _M = {}
+local Stage = { TIMEOUT = TIMEOUT }
 Stage.__index = Stage
-for _, part in ipairs { "messages", "servers", "verdicts" } do
-    for name, method in pairs(require("spec.exhaust." .. part)) do
+for _, part in ipairs { messages, require "spec.exhaust.servers",
+    require "spec.exhaust.verdicts" } do
+    for name, method in pairs(part) do
         Stage[name] = method
     end
 end
@@ -26,64 +28,79 @@ function Stage:name(client, who)
     assert(client:connect(5))
     for _, one in ipairs(self.world.world.clients) do
         if one.client == client then
-            self.names[one.process] = who
+            self.names[one.process], self.process[who] = who, one.process
             self:away(who, 100)
         end
     end
+    return client
 end
 
 local function new(world, x, key, events)
     local self = setmetatable({ x = x, key = key, world_of = world, events = events,
-        names = {}, held = {}, muted = {}, number = 0, ends = {}, lost = {}, holds = {} }, Stage)
-    self.world = self:open_world(world.lease or LEASE)
-    self.a, self.b = self.world:client(), self.world:client()
-    for _, one in ipairs { { "A", self.a }, { "B", self.b } } do
-        self:name(one[2], one[1])
-    end
+        lease = world.lease or 4, names = {}, process = {}, held = {}, muted = {}, number = 0,
+        ends = {}, lost = {}, first = {}, holds = {}, asked = {}, still = {} }, Stage)
+    self.world = self:open_world(world.options)
     for _, server in ipairs(self.world.world.servers) do
+        server.replicas = world.replicas or 1
         function server.execute(_, conn, argv, n)
             self:arrived(server, conn, argv, n)
         end
     end
-    self:watch_ends()
+    self:watch()
+    self.a = self:name(self.world:client(), "A")
+    self.b = self:name(self.world:client(), "B")
     return self
+end
+
+--- Lets go of a hold, which was entered so often. Nobody hears that it was in time if it was not.
+function Stage:release(hold, lock, entered)
+    for _ = entered or 1, 1, -1 do
+        local left = lock:remaining()
+        self:gone(hold)
+        if lock:unlock() and left <= 0 then
+            self:wrong("%s leaves what has ended, and is not told", hold.who)
+        end
+    end
 end
 
 --- Asks, waits, and holds for so many seconds, unless its lease ends sooner.
 -- @param fn  called before it releases, or nil
 -- @return whether it got it
 function Stage:hold(who, lock, wait, kind, seconds, fn)
-    local ok, token = lock:tryLock(wait, LEASE)
+    local ok, token = lock:tryLock(wait, self.lease)
     if not ok then
         self:log("%s gets nothing: %s", who, token)
         return false
     end
     local hold = self:got(who, lock, kind.tokens and tonumber(token) or nil)
-    self.world:advance(seconds)
+    local entered = kind.nests and lock:tryLock(0, self.lease) and 2 or 1
+    self:rest(who, seconds)
     if fn then
         fn()
     end
-    self:gone(hold)
-    lock:unlock()
+    self:release(hold, lock, entered)
     return true
 end
 
 --- Holds and renews for so many seconds, and who is cut off meanwhile until it has lost it.
-function Stage:keep(who, lock, seconds)
+-- @param deaf  it does not listen to losses
+function Stage:keep(who, lock, seconds, deaf)
     local ok, err = lock:lock()
     if not ok then
         self:log("%s gets nothing: %s", who, err)
         return
     end
     local hold = self:got(who, lock)
-    hold.kept = true
-    lock:onLost(function() hold.told = true end)
-    self.world:advance(seconds)
+    hold.kept, hold.deaf = true, deaf
+    if not deaf then
+        lock:onLost(function(_, reason) self:told(hold, reason) end)
+    end
+    self:rest(who, seconds)
     while self.cut_off == who and lock:remaining() > 0 do
         self.world:advance(0.1)
     end
-    self:gone(hold)
-    lock:unlock()
+    self:release(hold, lock)
+    return hold
 end
 
 --- Lets `seconds` pass, or less if something goes wrong.
@@ -91,9 +108,7 @@ function Stage:pass(seconds)
     local world, over = self.world.world, false
     world:later(seconds * SECOND, function() over = true end)
     world:pass(function()
-        if #self.holds > 0 then
-            self:look()
-        end
+        self:look()
         return over or self.fault ~= nil
     end)
 end
@@ -126,14 +141,16 @@ end
 --- One run.
 -- @param world   { odd: how many odd choices at most; limits: of each class; roles: of messages ->
 --   "path": they have a choice of paths, "moment": they are moments; in_trouble: who may be
---   cut off, or far from all servers; lease: of its clients; faults_for: servers may restart for
---   so many seconds; run: function(stage, kind) }
+--   in trouble; replicas: of each server; lease, options: of its clients; faults_for: servers may
+--   restart for so many seconds; run: function(stage, kind) }
 -- @param kind    { key: whose ends are moments, ... } (kinds.lua)
 -- @param events  a list for the log, or nil
 -- @return the stage; its `fault` says what went wrong
 function _M.run(world, x, kind, events)
     local self = new(world, x, kind.key, events)
+    messages.attend(self)
     world.run(self, kind)
+    messages.attend(nil)
     self.world:close()
     return self
 end

@@ -1,12 +1,15 @@
 --- Who holds in a small world, and what went wrong. Methods of a stage.
 
 local library = require "redlock.testing.library"
+local sha1 = require "redlock.testing.sha1"
+local marker = require "spec.sim.marker_step"
 
-local format, insert, remove = string.format, table.insert, table.remove
-local ipairs, pairs = ipairs, pairs
+local format, insert, max, remove = string.format, table.insert, math.max, table.remove
+local ipairs, pairs, tonumber, type = ipairs, pairs, tonumber, type
 
 local C = library.core()
-local SECOND = 1e6
+local SECOND, MS = 1e6, 1e3
+local MARKER, FLOOR = "redlock:{server}:marker", "redlock:{server}:floor"
 
 local Stage = {}
 
@@ -18,22 +21,46 @@ end
 
 --- It went wrong. The first fault counts.
 function Stage:wrong(...)
-    self.fault = self.fault or format(...)
-    self:log("WRONG: %s", self.fault)
+    local text = format(...)
+    self.fault = self.fault or text
+    self:log("WRONG: %s", text)
 end
 
+-- ---- holds -----------------------------------------------------------------------------
+
 --- Somebody has it: whoever holds must be alone while it is valid, until gone().
+-- @param lock   what says how long it is valid
+-- @param token  or nil
 -- @return the hold
 function Stage:got(who, lock, token)
-    self:log("%s holds, for %.3f s%s", who, lock:remaining(), token and ", token " .. token or "")
-    local hold = { who = who, lock = lock }
+    self:log("%s holds, for %.3f s%s", who, lock:remaining(), token and ", token " .. token
+        or "")
+    local hold = { who = who, lock = lock, value = self.asked[who], no = {} }
+    if lock:remaining() <= 0 then
+        self:wrong("%s gets what has ended", who)
+    end
     insert(self.holds, hold)
     self:look()
-    if token and self.token and token <= self.token then
-        self:wrong("%s got token %d after token %d", who, token, self.token)
+    if token then
+        self:count(who, token)
     end
-    self.token = token or self.token
     return hold
+end
+
+-- A token is larger than those before it, and a majority has counted to it.
+function Stage:count(who, token)
+    local n = 0
+    for _, server in ipairs(self.world.world.servers) do
+        local counter = server:entry "redlock:{x}:fence"
+        local at = counter and tonumber(counter.value:match "^%x%x%x%x%x%x%x%x=?(%d+)")
+        n = n + ((at or 0) >= token and 1 or self.lost[server] and 1 or 0)
+    end
+    if token <= (self.token or 0) then
+        self:wrong("%s got token %d after token %d", who, token, self.token)
+    elseif n < 2 then
+        self:wrong("%s got token %d, to which %d of 3 servers have counted", who, token, n)
+    end
+    self.token = token
 end
 
 function Stage:gone(hold)
@@ -45,18 +72,43 @@ function Stage:gone(hold)
     end
 end
 
---- At most one of the holds is valid; one that is kept was told of its loss before it ends.
+--- One that is kept is told of its loss, and why.
+function Stage:told(hold, reason)
+    hold.told = true
+    self:log("%s is told of its loss: %s", hold.who, reason)
+    local others = 0
+    for who in pairs(self.asked) do
+        others = others + (who ~= hold.who and 1 or 0)
+    end
+    if reason == "taken" and others == 0 then
+        self:wrong("%s is told that its hold was taken, and nobody else has asked", hold.who)
+    end
+end
+
+--- At most one of the holds is valid; one that is kept was told of its loss before it ends, and
+-- soon after a majority has said no.
 function Stage:look()
     local valid
     for _, hold in ipairs(self.holds) do
-        if hold.lock:remaining() > 0 then
-            if valid then
+        local left = hold.lock:remaining()
+        if left > 0 then
+            hold.until_us = C.sim_now() + left * SECOND
+            if valid and valid.who ~= self.forced and hold.who ~= self.forced then
                 self:wrong("%s and %s hold, for %.3f s and %.3f s more", valid.who, hold.who,
                     valid.lock:remaining(), hold.lock:remaining())
             end
             valid = hold
-        elseif hold.kept and not hold.told then
+        elseif hold.kept and not (hold.told or hold.deaf) then
             self:wrong("%s was not told of its loss", hold.who)
+        end
+        if hold.no_since and left > 0 and C.sim_now() > hold.no_since + 1.2 * SECOND
+            and self.cut_off ~= hold.who and not self.still[hold.who] then
+            self:wrong("%s still holds, and a majority said no 1.2 s ago", hold.who)
+        end
+    end
+    for who, process in pairs(self.process) do
+        if C.sim_owes_in_vain(process) ~= 0 then
+            self:wrong("%s owes a release to a server where nothing was taken", who)
         end
     end
 end
@@ -69,6 +121,129 @@ function Stage:nothing_left()
                 self:wrong("%s is left on server %d", key, server.index + 1)
             end
         end
+    end
+end
+
+-- ---- scripts ---------------------------------------------------------------------------
+
+-- What nobody may do to another one's key.
+local function harm(role, args, old, new)
+    local value = args[1]
+    if role == "release" or role == "extend" or role == "settle" then
+        return old and old.value ~= value or role == "extend" and (not new
+            or new.value ~= value or new.at < old.at)
+    elseif role == "acquire" or role == "heal" then
+        return old and (not new or old.value ~= value or new.at < old.at)
+    elseif role == "force" then
+        return not args[#args]:find(sha1.hex(old.value):sub(1, 20), 1, true)
+    elseif role == "import" then
+        return not old or new.value ~= value or new.at < old.at
+    end
+end
+
+-- Who was told that it holds this value, and nothing else since.
+local function holder_of(self, value)
+    for _, hold in ipairs(self.holds) do
+        if hold.value == value and hold.until_us > C.sim_now() and not hold.told then
+            return hold
+        end
+    end
+end
+
+local function on_write(self, server, key, old, new)
+    if key == self.key then
+        self:watch_end(server, new)
+        if server.role and not (old and type(old.value) ~= "string")
+            and not (new and type(new.value) ~= "string")
+            and harm(server.role, server.args, old, new) then
+            self:wrong("%s's %s changes a key on server %d that is not its own",
+                self:sender() or "somebody", server.role, server.index + 1)
+        end
+    elseif key == MARKER and new then
+        local why = marker.wrong(old and old.value, new.value, self.initiates)
+        if why then
+            self:wrong("on server %d %s", server.index + 1, why)
+        end
+    end
+end
+
+local function before_script(self, server, sha, args)
+    server.role, server.args = self:role_of(sha), args
+    local who = self:sender()
+    if server.role == "acquire" and who then
+        self.asked[who] = args[1]
+    elseif server.role == "release" then
+        local hold = holder_of(self, args[1])
+        if hold then
+            self:wrong("server %d lets go what %s has been told it has for %.3f s more",
+                server.index + 1, hold.who, (hold.until_us - C.sim_now()) / SECOND)
+        end
+    end
+end
+
+-- A majority that said no to an extension: since when.
+local function note_no(self, server, vote)
+    local hold = holder_of(self, server.args[1])
+    if hold and hold.kept then
+        hold.no[server] = vote == 0 or vote == -1 or nil
+        local n = 0
+        for _ in pairs(hold.no) do
+            n = n + 1
+        end
+        hold.no_since = n >= 2 and (hold.no_since or C.sim_now()) or nil
+    end
+end
+
+--- The floor that a server was taught; nil: none.
+function Stage.base_of(db)
+    return db[FLOOR] and db[FLOOR].value.base
+end
+
+-- A server that forgot gives no vote, and gets no floor, before its quarantine has ended; nor one
+-- beyond all that was counted, while a majority knows that.
+local function on_script(self, server, result)
+    local lost_us, base = self.lost[server], self.base_of(server.db)
+    local early = lost_us and C.sim_now() < lost_us + (self.lease * 1.01 + 1) * SECOND - 5 * MS
+    local vote = type(result) == "table" and result[1] or result
+    local votes = server.role == "acquire" and server.last_word ~= ""      -- to heal
+    if early and votes and (vote == 1 or vote == 2) then
+        self:wrong("server %d votes in its quarantine", server.index + 1)
+    elseif early and base and base ~= server.base then
+        self:wrong("server %d gets a floor in its quarantine", server.index + 1)
+    elseif base and base ~= server.base and not self.initiates then
+        self:judge_base(server, tonumber(base:sub(9)))
+    end
+    server.base = base
+    if server.role == "extend" then
+        note_no(self, server, vote)
+    end
+    server.role = nil
+end
+
+-- A floor that the only server with a fault is taught comes from what the others have counted.
+function Stage:judge_base(server, base)
+    local most = 0
+    for _, other in ipairs(self.world.world.servers) do
+        local floor = other:entry(FLOOR)
+        if other ~= server and (other.struck or not floor) then
+            return
+        end
+        for _, text in pairs(other ~= server and floor.value or {}) do
+            most = max(most, tonumber(text:sub(9)) or 0)
+        end
+    end
+    if base > most then
+        self:wrong("server %d is taught the floor %d, and others know %d", server.index + 1, base,
+            most)
+    end
+end
+
+--- Judges what each script does.
+function Stage:watch()
+    for _, server in ipairs(self.world.world.servers) do
+        server.on_write = function(_, ...) on_write(self, server, ...) end
+        server.before_script = function(_, sha, _, args) before_script(self, server, sha, args) end
+        server.on_script = function(_, _, _, _, result) on_script(self, server, result) end
     end
 end
 

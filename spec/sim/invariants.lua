@@ -20,6 +20,7 @@
 
 local base = require "spec.sim.sim"
 local holding = require "spec.sim.holding"
+local marker_step = require "spec.sim.marker_step"
 local sharing = require "spec.sim.sharing"
 local tokens = require "spec.sim.tokens"
 
@@ -36,14 +37,6 @@ local function any_calls(sim, method)
         end
     end
     return false
-end
-
---- The words of a marker's entry; nil: it is none of ours.
-local function marker_of(entry)
-    local inc, state, max_ms, observed, at = (entry and entry.value or "")
-        :match "^(%x+) v4 (%a) %S+ %d+ (%d+) %S+ ?(%d*) ?(%d*)$"
-    return inc and { inc = inc, state = state, max_ms = tonumber(max_ms),
-        observed = tonumber(observed) or 0, at = tonumber(at) or 0 }
 end
 
 local function ms(us)
@@ -324,31 +317,11 @@ _M.list = {
         end,
     } },
 
-    -- The steps of spec/models/marker.pml: another INC begins anew; progress counts on by no more
-    -- than the server's clock does; a step of its clock begins anew; an admission has served,
-    -- but for init's. Nothing else happens to a marker. Foreign texts are no states.
     { name = "a marker's step is one of the model's", of = "guarded", on = {
         write = function(sim, server, key, old, new)
-            if key ~= "redlock:{server}:marker" or not new then
-                return nil
-            end
-            local was, is = marker_of(old), marker_of(new)
-            local begins = is and (is.state == "a" or is.observed == 0)
-            local right
-            if not is or not was or was.inc ~= is.inc then
-                right = is == nil or begins
-            elseif is.state == "a" then
-                right = was.state == "a" or was.observed >= was.max_ms * 1.01 + 1000
-                    or any_calls(sim, "init")
-            elseif was.state == "a" then
-                right = is.state == "s" and begins
-            elseif was.state == is.state or was.state == "n" and is.state == "l" then
-                right = is.observed == 0
-                    or is.observed - was.observed <= math.max(0, is.at - was.at)
-            else
-                right = is.state == "s" and begins
-            end
-            return not right and format("%s: %s -> %s", server.lane, old and old.value, new.value)
+            local why = key == "redlock:{server}:marker" and new
+                and marker_step.wrong(old and old.value, new.value, any_calls(sim, "init"))
+            return why and server.lane .. ": " .. why
         end,
     } },
 

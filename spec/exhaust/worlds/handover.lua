@@ -1,8 +1,6 @@
 --- A exports its hold, and has it no more; B and C import it at once, and C once more when B has
 -- released. At most one import succeeds.
 
-local stage = require "spec.exhaust.stage"
-
 return {
     odd = 2,
     limits = { path = 2, start = 1, fault = 1, order = 1 },
@@ -29,7 +27,7 @@ return {
         s:play(function()
             s:start()
             local a = kind.a(s.a)
-            if a:tryLock(0, stage.LEASE) then
+            if a:tryLock(0, s.lease) then
                 transfer = a:export()
                 if transfer and a:remaining() > 0 then
                     s:wrong("A holds what it has exported")
@@ -42,6 +40,6 @@ return {
                 import("B", s.b)
                 import("C", c)
             end
-        end, stage.LEASE + 0.5, 5)
+        end, s.lease + 0.5, 5)
     end,
 }

@@ -13,7 +13,7 @@ return {
             s:got("A", a)
             s:start()
             for i = 1, 3 do
-                s:restart(s.world.world.servers[i], true)
+                s:forget(i)
                 s:moment(nil, "after server %d has forgotten", i)
             end
         end, function()

@@ -7,7 +7,6 @@ return {
     faults_for = 2.2,
     roles = { marker = "path", mark = "path", tell = "path", life = "moment" },
     run = function(s, kind)
-        s:watch_quarantines()
         s:play(function()
             s:start()
             s:keep("A", kind.a(s.a), 7)

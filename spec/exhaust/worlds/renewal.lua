@@ -1,8 +1,6 @@
 --- A holds and renews, and may get into trouble; B asks at some moment, and waits. One holder; A is
 -- told before its validity ends; B is served.
 
-local stage = require "spec.exhaust.stage"
-
 return {
     odd = 2,
     in_trouble = "A",
@@ -12,10 +10,10 @@ return {
         local served
         s:play(function()
             s:start()
-            s:keep("A", kind.a(s.a), stage.LEASE * 0.8)      -- two renewals
+            s:keep("A", kind.a(s.a), s.lease * 0.8)      -- two renewals
         end, function()
             served = s:hold("B", kind.b(s.b), 40, kind, 0.1)
-        end, stage.LEASE + 0.5, 40)
+        end, s.lease + 0.5, 40)
         if not served then
             s:wrong("B is not served")
         end

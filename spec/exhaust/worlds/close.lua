@@ -1,0 +1,31 @@
+--- A closes its client at some moment, while it takes a name, and holds another one. The close ends
+-- in time, and B gets both names, which nobody has.
+
+return {
+    odd = 2,
+    limits = { path = 2, start = 1, fault = 1, order = 1 },
+    roles = { acquire = "path", confirm = "path", release = "path" },
+    run = function(s, kind)
+        local served = 0
+        s:play(function()
+            assert(s.a:getLock("y", { owner = {} }):tryLock(0, s.lease))
+            s:start()
+            local ok = kind.a(s.a):tryLock(0, s.lease)
+            s:log("A has it: %s", tostring(ok))
+        end, function()
+            local began = s.world:now()
+            s.a:close()
+            s.open = false
+            s:log("A has closed its client")
+            if s.world:now() - began > 1.1 then
+                s:wrong("a close takes %.3f s", s.world:now() - began)
+            end
+            for _, lock in ipairs { s.b:getLock("y", { owner = {} }), kind.b(s.b) } do
+                served = served + (lock:tryLock(12, s.lease) and lock:unlock() and 1 or 0)
+            end
+        end, 2, 25)
+        if served < 2 then
+            s:wrong("B gets %d of 2 names", served)
+        end
+    end,
+}
