@@ -55,6 +55,15 @@ describe("a lock that is held as another kind of lock", function()
         end)
     end
 
+    it("is let go when its owner has ended, who need not be collected first", function()
+        local c = support.warm_client(cluster, { lease = 60 })       -- which is long looked after
+        local ended = coroutine.create(function() assert(c:getLock("x"):lock()) end)
+        assert(coroutine.resume(ended))
+        assert.is_true(c:getLock("x"):tryLock(10))
+        assert.equal("dead", coroutine.status(ended))
+        c:close()
+    end)
+
     it("is found whether one name of a set is held, or the set", function()
         local function writer(name) return client:getReadWriteLock(name):writeLock() end
         local function reader(name) return client:getReadWriteLock(name):readLock() end

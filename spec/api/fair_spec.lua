@@ -156,6 +156,10 @@ describe("a fair lock", function()
         waiting(1, stayed)
         assert.is_true(fair(0):unlock())
         assert.is_true(stayed:get(20))
+        assert.is_true(fair(1, other):unlock())
+        local left = 0
+        cluster:each(function(s) left = left + s:call("EXISTS", "redlock:{x}:standing") end)
+        assert.is_true(left <= 1)                -- a majority has answered
     end)
 
     it("gives a place again to who was forgotten, where it was", function()

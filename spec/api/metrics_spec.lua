@@ -114,6 +114,15 @@ describe("metrics", function()
         assert.equal("name 60", m.meter.recent[50].name)
     end)
 
+    it("count each of thousands of locks that are held once", function()
+        local futures = {}
+        for i = 1, 2100 do
+            futures[i] = client:getLock("job:" .. i):tryLockAsync(30, 60)
+        end
+        assert(redlock.wait_all(futures))
+        assert.equal(2100, sample "redlock_locks_held")
+    end)
+
     it("count what the watchdog renews", function()
         local kept = support.client(cluster, { metrics = m, lease = 0.6, timeout = 5 })
         local l = kept:getLock "kept"

@@ -113,10 +113,6 @@ return {
         from = "if redis.call('pttl', KEYS[1]) < tonumber(ARGV[2]) then", to = "do",
         by = { "only what is ours", "one holder" } },
 
-    { name = "a fair lock that is asked again is shortened", spec = "spec/api/ends_spec.lua "
-            .. "shortens no fair lock", file = "lua/redlock/scripts/fair/acquire.lua",
-        from = "if call('pttl', KEYS[1]) < tonumber(ARGV[2]) then", to = "do" },
-
     { name = "a permit's settle shortens what goes on",
         file = "lua/redlock/scripts/slots/settle.lua",
         spec = "spec/api/ends_spec.lua still that of a valid permit", from = "ARGV[#ARGV] == ''",

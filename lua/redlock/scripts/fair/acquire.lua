@@ -21,9 +21,6 @@ if (not head or head == ARGV[3]) and call('set', KEYS[1], ARGV[1], 'NX', 'PX', A
 end
 local value = redis.pcall('getrange', KEYS[1], 0, 256)   -- not all of a huge one
 if value == ARGV[1] then
-    if call('pttl', KEYS[1]) < tonumber(ARGV[2]) then
-        call('pexpire', KEYS[1], ARGV[2])
-    end
     return 2
 end
 local left = call('pttl', KEYS[1])
