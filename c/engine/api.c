@@ -52,10 +52,7 @@ double rl_random(rl_client *c)
 {
     if (!c)
         return 0.5;          /* a closed client does not pause */
-    engine_lock(c);
-    uint64_t bits = state_random(&c->core);
-    engine_unlock(c);
-    return (double)(bits >> 11) * 0x1p-53;
+    RETURN_LOCKED(c, (double)(state_random(&c->core) >> 11) * 0x1p-53);
 }
 
 /* ---- starting ---- */
@@ -247,11 +244,8 @@ static int64_t largest_extra(const rl_round *round)
 
 uint32_t rl_round_unseeded(const rl_round *round)
 {
-    struct rl_client *c = client_of(round->core);
-    engine_lock(c);          /* late answers may add to it */
-    uint32_t unseeded = round->lease ? round->lease->unseeded : 0;
-    engine_unlock(c);
-    return unseeded;
+    /* Late answers may add to it. */
+    RETURN_LOCKED(client_of(round->core), round->lease ? round->lease->unseeded : 0);
 }
 
 int rl_round_outcome(const rl_round *round)
@@ -339,11 +333,7 @@ int rl_keep(rl_lease *lease, int64_t lease_ms, int64_t max_hold_ms)
 
 int rl_lease_lost(rl_lease *lease)
 {
-    struct rl_client *c = client_of(lease->core);
-    engine_lock(c);
-    int why = watchdog_lost_why(lease, rl_now_ms());
-    engine_unlock(c);
-    return why;
+    RETURN_LOCKED(client_of(lease->core), watchdog_lost_why(lease, rl_now_ms()));
 }
 
 int rl_set_password(rl_client *c, int i, const char *user, const char *password)
@@ -361,11 +351,8 @@ int rl_set_password(rl_client *c, int i, const char *user, const char *password)
 
 int rl_lease_votes(const rl_lease *lease, int before)
 {
-    struct rl_client *c = client_of(lease->core);
-    engine_lock(c);
-    int votes = before ? lease->confirmed_before : __builtin_popcount(lease->confirmed);
-    engine_unlock(c);
-    return votes;
+    RETURN_LOCKED(client_of(lease->core), before ? lease->confirmed_before
+                                                 : __builtin_popcount(lease->confirmed));
 }
 
 int64_t rl_lease_token(const rl_lease *lease)

@@ -51,6 +51,16 @@ void engine_free(rl_round *round);
 /* Delivers and unlocks; frees a closed client without handles. */
 void engine_leave(struct rl_client *c);
 
+/* Returns a value that is read with the mutex. */
+#define RETURN_LOCKED(client, value)                 \
+    do {                                             \
+        struct rl_client *locked_ = (client);        \
+        engine_lock(locked_);                        \
+        __typeof__(value) value_ = (value);          \
+        engine_unlock(locked_);                      \
+        return value_;                               \
+    } while (0)
+
 static inline void engine_lock(struct rl_client *c)
 {
     pthread_mutex_lock(&c->mutex);

@@ -120,20 +120,14 @@ int64_t rl_token_limit(rl_client *c)
 {
     if (!c)
         return 0;
-    engine_lock(c);
-    int64_t limit = teach_token_limit(&c->core, rl_now_ms());
-    engine_unlock(c);
-    return limit;
+    RETURN_LOCKED(c, teach_token_limit(&c->core, rl_now_ms()));
 }
 
 int64_t rl_guard_left_ms(rl_client *c)
 {
     if (!c)
         return -1;
-    engine_lock(c);
-    int64_t left_ms = eligibility_left_ms(&c->core, rl_now_ms());
-    engine_unlock(c);
-    return left_ms;
+    RETURN_LOCKED(c, eligibility_left_ms(&c->core, rl_now_ms()));
 }
 
 /* ---- leases and rounds ---- */

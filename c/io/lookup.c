@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "io/conn.h"
+#include "io/net.h"
 #include "node/node.h"
 
 static struct addrinfo hints(int flags)
@@ -51,8 +51,7 @@ static void proceed(struct lookup *l, int at)
 {
     atomic_store(&l->at, at);
     int notify = atomic_exchange(&l->notify, -1);      /* nobody closes it meanwhile */
-    ssize_t ignored = write(notify, &(uint64_t){1}, sizeof(uint64_t));
-    (void)ignored;
+    net_wake(notify);
     atomic_store(&l->notify, notify);
 }
 

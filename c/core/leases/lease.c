@@ -9,13 +9,10 @@
 static struct rl_lease *from_pool(struct core *core)
 {
     struct rl_lease *lease = core->lease_pool;
-    if (lease) {
+    if (lease)
         core->lease_pool = lease->next;
-    } else {
-        lease = state_alloc(core, sizeof(*lease));
-        if (!lease)
-            return NULL;
-    }
+    else if (!(lease = state_alloc(core, sizeof(*lease))))
+        return NULL;
     memset(lease, 0, sizeof(*lease));
     lease->core = core;
     lease->epoch = core->epoch;

@@ -76,18 +76,14 @@ static int guarded_put(struct rl_round *round, int i, int64_t now_ms)
 {
     struct core *core = round->core;
     int objection = eligibility_check(core, i, 1, now_ms);
-    if (objection)
-        return objection;
-    return round_call(round, i, guard_arg(core, i, 0, 1), now_ms);
+    return objection ? objection : round_call(round, i, guard_arg(core, i, 0, 1), now_ms);
 }
 
 static int guarded_answered(struct rl_round *round, int i, int code,
                             const struct vote *vote, int64_t now_ms)
 {
     (void)vote;
-    if (code)
-        return code;
-    return guard_passed(round->core, i, now_ms);
+    return code ? code : guard_passed(round->core, i, now_ms);
 }
 
 static const struct round_kind guarded_kind = {
