@@ -325,6 +325,14 @@ for _, command in ipairs(NEEDED) do
             reset(s)
         end } })
 end
+-- And those without which locks can be had, and kept.
+for _, command in ipairs { "SCAN", "TYPE", "SUBSCRIBE", "UNSUBSCRIBE", "CLIENT", "PING",
+    "SCRIPT" } do
+    local word = command:lower()
+    _M["no_" .. word] = { make = acl("-" .. command), briefly = DENIED, command = word }
+    _M["renamed_" .. word] = { args = { "--rename-command", command, "gone" }, renamed = command,
+        make = function() end, briefly = "unknown", command = word }
+end
 _M.renamed_info = nil                -- the specs cannot set such a server up
 -- A server alone has no marker.
 for _, name in ipairs { "new", "memory_lost", "clock_stepped", "older_version", "later_version",

@@ -34,8 +34,8 @@ local function held_if(field)
 end
 
 -- The commands that a verb needs beside those of its votes.
-local LISTS = { "getrange", "pttl", "time" }
-local SHOWS = { "getrange", "pttl" }
+local LISTS = { "getrange", "pttl", "time", "scan", "type" }
+local SHOWS = { "getrange", "pttl", "type" }
 
 -- How a verb ends that looks at servers. field: what is true of those that it asks.
 local function looked(status, field, commands)
@@ -71,7 +71,7 @@ local VERBS = {
     { "wait", { "wait", "judge:wait" }, function(of)
         return of.cause.passes and 0 or looked(0, "looks", SHOWS)(of)
     end, 12 },
-    { "unlock", { "unlock", "--force", "judge:unlock" }, looked(3, "reaches", {}), 5 },
+    { "unlock", { "unlock", "--force", "judge:unlock" }, looked(3, "reaches", { "type" }), 5 },
     { "top", { "top", "--count", "1" }, looked(0, "answers", LISTS), 5 },
     { "program", PROGRAM, function(of) return of.granted >= of.q and 0 or 1 end, 5 },
 }
@@ -204,6 +204,23 @@ end
 
 local WORDS = { [0] = "ok", "warning", "error" }
 
+-- What is true in no cell.
+local FALSE = { "held by somebody", "not a lock", "deadlock", "out of memory, threads" }
+
+-- What a report must conclude from `votes` of servers.
+local function conclusion(of, votes)
+    return votes < of.q and "no locks" or of.fenced < of.q and "this user lacks rights"
+        or votes < of.n and "restart no other server" or "mend what is listed"
+end
+
+local function false_claim(text)
+    for _, claim in ipairs(FALSE) do
+        if text:find(claim, 1, true) then
+            return "says that it is " .. claim
+        end
+    end
+end
+
 -- What is wrong with a report: its verdict, its votes, and those of metrics.
 local function misjudged(of, verb, p)
     local verdict, votes = p.text:match "\nverdict: (%l+)([^\n]*)"
@@ -213,6 +230,9 @@ local function misjudged(of, verb, p)
         return "ends with " .. p.status .. ", but says " .. verdict
     elseif not of.cause.partial and voting ~= of.plain then
         return ("says of the votes '%s', not %d"):format(votes, of.plain)
+    elseif verdict ~= "ok" and not of.cause.taught
+        and not votes:find(conclusion(of, voting), 1, true) then
+        return "concludes '" .. votes .. "'"
     elseif metrics and metrics + 0 ~= of.counted then
         return ("counts %s votes in metrics, not %d"):format(metrics, of.counted)
     end
@@ -234,12 +254,12 @@ local function judge(list, self, name, of, verb, p, wanted, within)
     elseif p.status ~= 143 and p.took > within + SLACK then
         return wrong("takes %.1f s", p.took)
     end
-    local must = cause.says and (reports and not p.text:find "\nverdict: ok\n"
+    local must = (cause.says or cause.briefly) and (reports and not p.text:find "\nverdict: ok\n"
         or p.status ~= 0 and p.status ~= 3)
     local why = reports and misjudged(of, verb, p)
         or verb == "top" and p.text:match "(%d+) of %d+ servers vote" + 0 > of.n
             and "has too many votes"
-        or p.text:find "held by somebody" and "says that somebody holds it"
+        or false_claim(p.text)
         or misnamed(self, of, p.text, reports, verb == "check", must and not cause.taught)
     if why then
         wrong("%s", why)
