@@ -109,10 +109,10 @@ local function waits() end           -- the remedy is time
 local _M = {
     none = { make = function() end },
     down = { make = function(s) s:kill() end, says = "connection refused", awaits = true,
-        remedy = { "refused", function(s) s:start() reset(s) end } },
+        remedy = { "check that the server runs there", function(s) s:start() reset(s) end } },
     frozen = { make = function(s) s:freeze() end,
         says = { "no answer to the handshake", "but no answer in time" }, awaits = true,
-        remedy = { "no answer", function(s) s:thaw() end } },
+        remedy = { "check that the server is up", function(s) s:thaw() end } },
     slow_within = { make = function(s, stage) stage.proxy(s):delay("down", 200) end },
     slow = { max_lease = 20, make = function(s, stage)
         stage.proxy(s):delay("down", 900)
@@ -124,14 +124,14 @@ local _M = {
             stage.settings.timeout = 6
         end } },
     wrong_password = { make = acl("resetpass", ">other"), says = "wrongpass",
-        remedy = { "wrongpass", acl ">pw" } },
+        remedy = { "give user and password", acl ">pw" } },
     user_off = { make = acl "off", says = "wrongpass",
-        remedy = { "wrongpass", acl "on" } },
+        remedy = { "give user and password", acl "on" } },
     no_password = { every = true, make = function(s, stage)
         s:user("default", "resetpass", ">secret")
         s.opts.password = "secret"
         stage.settings.user, stage.settings.password = nil, nil
-    end, says = "noauth", remedy = { "noauth", function(_, stage)
+    end, says = "noauth", remedy = { "give user and password", function(_, stage)
         stage.settings.user, stage.settings.password = "app", "pw"
     end } },
     nothing_allowed = { make = acl "-@all", says = DENIED, rights = true,
@@ -142,7 +142,7 @@ local _M = {
         remedy = { "allow this user", reset } },
     no_keys = { make = acl("resetkeys", "~other:*"), says = DENIED, rights = true,
         remedy = { "allow this user", reset } },
-    full = { make = call("CONFIG", "SET", "maxmemory", "1"), says = "oom",
+    full = { make = call("CONFIG", "SET", "maxmemory", "1"), says = { "oom", "maxmemory" },
         remedy = { "raise maxmemory", call("CONFIG", "SET", "maxmemory", "0") } },
     cannot_save = { make = function(s)
         s:call("CONFIG", "SET", "save", "3600 1")
@@ -158,9 +158,9 @@ local _M = {
     end } },
     no_name = { make = at("127.0.0.1", "no-such-host.invalid"), awaits = true,
         says = { "not known", "not resolved", "name resolution" },
-        remedy = { "no%-such%-host", at("no%-such%-host.invalid", "127.0.0.1") } },
+        remedy = { "correct it, or the resolver", at("no%-such%-host.invalid", "127.0.0.1") } },
     max_clients = { make = call("CONFIG", "SET", "maxclients", "1"),
-        says = "max number of clients", awaits = true, remedy = { "max number of clients",
+        says = "max number of clients", awaits = true, remedy = { "raise its maxclients",
             call("CONFIG", "SET", "maxclients", "1000") } },
     busy = { make = function(s)
         s:call("CONFIG", "SET", "lua-time-limit", "50")
@@ -196,7 +196,7 @@ local _M = {
         args = { "--protected-mode", "yes", "--bind", "127.0.0.1", own_address() },
         make = function(s)
             s.uri = s.uri:gsub("127.0.0.1", own_address())
-        end, says = "protected mode", awaits = true, remedy = { "protected mode",
+        end, says = "protected mode", awaits = true, remedy = { "set protected%-mode no",
             call("CONFIG", "SET", "protected-mode", "no") } },
     not_redis = { make = function(s)
         s.was = s.uri
@@ -206,7 +206,7 @@ local _M = {
     wrong_ca = { certificate = "elsewhere", make = function() end, says = "unknown ca",
         remedy = { "ca_file", certify } },
     expired = { certificate = "expired", make = function() end, says = "expired",
-        remedy = { "expired", certify } },
+        remedy = { "renew the server.s certificate", certify } },
     ends_soon = { certificate = "named", make = at("127.0.0.1", "localhost"),
         says = "a certificate of its connection", remedy = { "renew it", certify } },
     plain_port = { certificate = "good", make = function(s)

@@ -3,6 +3,8 @@
 
 local _M = {}
 
+local NO_NAME = "The host name does not resolve: correct it, or the resolver"
+
 -- In the order in which reports list them. remedy: advice for people; or a list of { pattern of the
 -- message, advice }, whose other messages say what to do; silent: the server did not
 -- answer; up: the server runs although it is not ready.
@@ -10,15 +12,16 @@ _M.list = {
     { "ok", "it answered: see `vote`" },
     { "pending", "not asked, or its answer came after the decision", silent = true },
     { "timeout", "no answer, or no connection, in time", silent = true,
-        remedy = { { "name is not resolved", "The host name does not resolve: correct it, or the "
-            .. "resolver" }, { ".", "Check that the server is up and no firewall drops packets; "
-            .. "--timeout and --connect-timeout allow more time" } } },
+        remedy = { { "name is not resolved", NO_NAME }, { ".", "Check that the server is up and no "
+            .. "firewall drops packets; --timeout and --connect-timeout allow more time" } } },
     { "refused", "the connection failed or broke", silent = true,
         remedy = { { "^connect: ", "Check that the server runs there and accepts connections: "
-            .. "redis-cli -h HOST -p PORT ping" } } },
-    { "dns", "the host name was not found", silent = true,
-        remedy = "The host name does not resolve: correct it, or the resolver" },
-    { "tls", "the handshake failed; the message says why", silent = true },
+            .. "redis-cli -h HOST -p PORT ping" },
+            { "max number of clients", "Raise its maxclients, or close connections" },
+            { "protected mode", "Give its default user a password, or set protected-mode no" } } },
+    { "dns", "the host name was not found", silent = true, remedy = NO_NAME },
+    { "tls", "the handshake failed; the message says why", silent = true,
+        remedy = { { "expired", "Renew the server's certificate" } } },
     { "auth", "user or password is wrong or missing", up = true,
         remedy = { { "without any password configured", "The server has no password: give none" },
             { ".", "Give user and password in the URI, or --user with --password-file or "
