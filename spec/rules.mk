@@ -168,16 +168,14 @@ coverage: ## list the lines that no test runs; twenty minutes
 # ---- fuzzing: any bytes, calls and arguments -----------------------------------------
 
 FUZZERS = $(addprefix $(BUILD)/fuzz/,resp core guarded marker)
-FUZZ = clang $(FLAGS) -g -O1 -fsanitize=fuzzer,address,undefined \
-       -fno-sanitize-recover=all -fno-omit-frame-pointer -Ispec/fuzz
+FUZZ = -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
-FUZZED = $(patsubst %,c/%.c,$(filter-out engine/cleanups,$(PURE)))
+$(eval $(call variant,fuzz,-O1 -Ispec/fuzz -fsanitize=fuzzer-no-link $(FUZZ)))
 
-$(BUILD)/fuzz/guarded: spec/fuzz/core.c
-$(FUZZERS): $(BUILD)/fuzz/%: spec/fuzz/%.c spec/fuzz/fuzz.h \
-        $(FUZZED) $(wildcard c/*.h c/*/*.h c/*/*/*.h) $(BUILD)/flags
-	@mkdir -p $(@D)
-	$(FUZZ) -o $@ $< $(FUZZED) $(LIBHIREDIS) -ldl
+$(BUILD)/fuzz/%: private CC = clang
+$(FUZZERS): $(BUILD)/fuzz/%: $(BUILD)/fuzz/spec/fuzz/%.o \
+        $(patsubst %,$(BUILD)/fuzz/c/%.o,$(filter-out engine/cleanups,$(PURE)))
+	$(call program,-fsanitize=fuzzer $(FUZZ))
 
 .PHONY: fuzzers fuzz
 fuzzers: all tools asan-core $(FUZZERS)
@@ -215,14 +213,14 @@ exhaust: all ## visit small worlds whole; WORLD=, KIND=, PART="0 60"
 .PHONY: mutant-core
 mutant-core:
 	@mkdir -p $(DIR)/redlock
-	@$(CC) $(FLAGS) -w $(HIDE) $(CFLAGS) -c -o $(DIR)/$(MUTANT).o $(DIR)/$(MUTANT).c
+	@$(CC) $(FLAGS) -w $(HIDE) -O0 -c -o $(DIR)/$(MUTANT).o $(DIR)/$(MUTANT).c
 	@$(CC) $(LINK) -o $(DIR)/redlock/core-$(ABI).so $(DIR)/$(MUTANT).o \
 	    $(filter-out $(BUILD)/obj/$(MUTANT).o,$(WORLD_OBJ)) $(CORE_HIREDIS) -ldl
 
 # The unit tests with that file changed.
 .PHONY: mutant-unit
 mutant-unit: $(call UNIT,test) $(PURE:%=$(BUILD)/obj/%.o)
-	@$(CC) $(FLAGS) -w $(HIDE) $(CFLAGS) -c -o $(DIR)/$(MUTANT).o $(DIR)/$(MUTANT).c
+	@$(CC) $(FLAGS) -w $(HIDE) -O0 -c -o $(DIR)/$(MUTANT).o $(DIR)/$(MUTANT).c
 	@$(CC) $(FLAGS) -g -pthread -o $(DIR)/unit $(DIR)/$(MUTANT).o \
 	    $(filter-out $(BUILD)/obj/$(MUTANT).o,$^) $(LDFLAGS) $(WRAP) $(LIBHIREDIS) -ldl
 

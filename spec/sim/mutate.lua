@@ -263,27 +263,25 @@ local function count_all()
     print(("= %d %d"):format(passed, failed))
 end
 
+--- In parts of five, the next for whoever is free.
 local function share(j)
-    local pipes, passed, failed, caught = {}, 0, 0, read_caught()
-    for k = 0, j - 1 do
-        pipes[k + 1] = io.popen(("SIM_PART='%d %d' luajit spec/sim/mutate.lua"):format(k, j))
-    end
-    for _, pipe in ipairs(pipes) do
-        local complete = false
-        for line in pipe:lines() do
-            local p, f = line:match "^= (%d+) (%d+)$"
-            local seed, name = line:match "^%+ (%d+) (.+)$"
-            if p then
-                complete, passed, failed = true, passed + p, failed + f
-            elseif seed then
-                caught[name] = tonumber(seed)
-            else
-                print(line)
-            end
+    local n = math.ceil(#mutants / 5)
+    local passed, failed, complete, caught = 0, 0, 0, read_caught()
+    local pipe = io.popen(("seq 0 %d | xargs -P %d -I @ env SIM_PART='@ %d' luajit spec/sim/mutate.lua")
+        :format(n - 1, j, n))
+    for line in pipe:lines() do
+        local p, f = line:match "^= (%d+) (%d+)$"
+        local seed, name = line:match "^%+ (%d+) (.+)$"
+        if p then
+            complete, passed, failed = complete + 1, passed + p, failed + f
+        elseif seed then
+            caught[name] = tonumber(seed)
+        else
+            print(line)
         end
-        pipe:close()
-        failed = failed + (complete and 0 or 1)
     end
+    pipe:close()
+    failed = failed + n - complete
     if record then
         write_caught(mutants, caught)
     end
