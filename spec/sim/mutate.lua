@@ -267,8 +267,8 @@ end
 local function share(j)
     local n = math.ceil(#mutants / 5)
     local passed, failed, complete, caught = 0, 0, 0, read_caught()
-    local pipe = io.popen(("seq 0 %d | xargs -P %d -I @ env SIM_PART='@ %d' luajit spec/sim/mutate.lua")
-        :format(n - 1, j, n))
+    local pipe = io.popen(("seq 0 %d | xargs -P %d -I @ env SIM_PART='@ %d' "
+        .. "luajit spec/sim/mutate.lua"):format(n - 1, j, n))
     for line in pipe:lines() do
         local p, f = line:match "^= (%d+) (%d+)$"
         local seed, name = line:match "^%+ (%d+) (.+)$"
