@@ -144,7 +144,7 @@ local function travel(self, server, conn, argv, n, what)
         insert(hold_back(self, server, conn, delay_us(self, server, path.late)),
             { argv = argv, n = n, what = what })
     elseif not path.lost then
-        self.muted[conn] = path.mute
+        self.muted[conn] = self.muted[conn] or path.mute     -- later answers come behind it
         execute(self, server, conn, argv, n, what)
     end
     if path.breaks then
