@@ -402,9 +402,9 @@ end
 
 -- Which coroutine a waiter in the line of a fair lock is: another one may ask for it.
 local function watch_waits(hooks)
-    local begin = hooks.begin
-    function hooks.begin()
-        local wait = begin()
+    local new_wait = assert(hooks.new_wait)
+    function hooks.new_wait()
+        local wait = new_wait()
         sim.waits[#sim.waits + 1] = { wait = wait, task = sim.task, began_us = sim.now() }
         return wait
     end
