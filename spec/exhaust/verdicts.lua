@@ -9,6 +9,7 @@ local ipairs, pairs, tonumber, type = ipairs, pairs, tonumber, type
 
 local C = library.core()
 local SECOND, MS = 1e6, 1e3
+local GUARDED = 3            -- RL_VOTE_GUARDED; what is more is it and a token
 local MARKER, FLOOR = "redlock:{server}:marker", "redlock:{server}:floor"
 
 local Stage = {}
@@ -205,8 +206,8 @@ local function on_script(self, server, result)
     local lost_us, base = self.lost[server], self.base_of(server.db)
     local early = lost_us and C.sim_now() < lost_us + (self.lease * 1.01 + 1) * SECOND - 5 * MS
     local vote = type(result) == "table" and result[1] or result
-    local votes = server.role == "acquire" and server.last_word ~= ""      -- to heal
-    if early and votes and (vote == 1 or vote == 2) then
+    local votes = server.role == "acquire" and server.last_word ~= ""      -- else to heal
+    if early and votes and (vote == 1 or vote == 2 or vote > GUARDED) then
         self:wrong("server %d votes in its quarantine", server.index + 1)
     elseif early and base and base ~= server.base then
         self:wrong("server %d gets a floor in its quarantine", server.index + 1)

@@ -17,7 +17,7 @@ return {
             s.a:close()
             s.open = false
             s:log("A has closed its client")
-            if s.world:now() - began > 1.1 then
+            if s.world:now() - began > 0.2 then
                 s:wrong("a close takes %.3f s", s.world:now() - began)
             end
             for _, lock in ipairs { s.b:getLock("y", { owner = {} }), kind.b(s.b) } do
