@@ -73,20 +73,21 @@ describe("a server whose clock is stepped", function()
     it("is found by the shortest lease of clients that share its connections", function()
         local cluster = support.cluster(3, { clocks = true }):admit(60)
         local ng = support.nginx { nodes = cluster, options = "lease = 50, on_event = note",
-            first = [[ suspect = {}
+            first = [[ seen = {}
                 function note(e)
-                    if e.type == "node_suspect" then suspect[1] = e.node end
+                    if e.type == "node_suspect" then seen[e.node] = "suspect" end
                 end ]],
             init = [[ short = redlock.new { nodes = nodes, cluster = "spec", timeout = 2,
-                connect_timeout = 5, lease = 1 } ]],
+                connect_timeout = 5, lease = 3 } ]],
             server = [[ location = /turn { content_by_lua_block {
                 for _, c in ipairs { client, short } do c:getLock("turn"):isLocked() end
-                ngx.print(suspect[1])
+                client:check()           -- waits for each server's clock
+                ngx.print(seen[nodes[3] ])
             } } ]] }
         ng:get "/turn"
         assert.equal(1, cluster[3]:connections())
-        cluster[3].clock:set(0.3)
-        support.eventually(function() return ng:get "/turn" == cluster[3].uri end, 30)
+        cluster[3].clock:set(0.4)
+        support.eventually(function() return ng:get "/turn" == "suspect" end, 30)
         ng:ends "QUIT"
     end)
 
