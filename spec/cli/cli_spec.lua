@@ -160,27 +160,6 @@ describe("redlock", function()
         cluster[2]:thaw()
     end)
 
-    it("says what to do about this cause, and nothing about others", function()
-        local function says(uri)
-            return select(2, redlock("run", "x", "--no-wait", "--nodes", uri, "--", "true"))
-        end
-        local server = support.server { args = { "--databases", "1" } }
-        local text = says(server.uri .. "/1")
-        assert.matches("The server has fewer databases: use a smaller number", text, 1, true)
-        assert.not_matches("max_lease", text)
-        server = support.server { args = { "--cluster-enabled", "yes" } }
-        text = says(server.uri)
-        assert.matches("use independent servers %(cluster%-enabled no%)\n$", text)
-        text = says((support.server().uri:gsub("//", "//:pw@")))
-        assert.matches("The server has no password: give none.\n$", text)
-        local hostile = support.hostile { reply = "-ERR max number of clients reached\r\n" }
-        text = says(hostile.uri)
-        assert.matches("max number of clients", text)
-        assert.not_matches("that the server runs", text)
-        hostile:stop()
-        assert.matches("that the server runs", says("redis://127.0.0.1:1"))
-    end)
-
     it("tells names from patterns, and keys without an end from leases", function()
         cluster:each(function(s) s:call("SET", "kept", ("a"):rep(40)) end)
         local _, text = redlock("status", "kept")

@@ -134,6 +134,14 @@ local _M = {
     end, says = "noauth", remedy = { "give user and password", function(_, stage)
         stage.settings.user, stage.settings.password = "app", "pw"
     end } },
+    needless_password = { every = true, make = function(_, stage)
+        stage.settings.user = nil
+    end, says = "without any password configured", remedy = { "give none", function(_, stage)
+        stage.settings.password = nil
+    end } },
+    few_databases = { args = { "--databases", "1" }, make = function(s)
+        s.was, s.uri = s.uri, s.uri .. "/1"
+    end, says = "db index is out of range", remedy = { "use a smaller number", take_back } },
     nothing_allowed = { make = acl "-@all", says = DENIED, rights = true,
         remedy = { "allow this user", reset } },
     no_scripts = { make = acl "-@scripting", says = DENIED, rights = true,
@@ -226,6 +234,14 @@ local _M = {
         s.was = s.uri
         s.uri = support.proxy(s.port, stage:another(s).port).uri
     end, says = "not a balancer", remedy = { "each address must be one server", take_back } },
+    sentinel = { make = function(s)
+        local port = support.free_port()
+        s.was, s.uri = s.uri, "redis://127.0.0.1:" .. port
+        assert(support.sh(("printf 'bind 127.0.0.1\nport %d\nuser app on >pw +@all ~*\n' "
+            .. "> %s/s.conf"):format(port, s.dir)))
+        support.spawn { "redis-server", s.dir .. "/s.conf", "--sentinel", stdout = "null" }
+        support.eventually(function() return support.connect(port) end)
+    end, says = "a sentinel", remedy = { "name the masters", take_back } },
     clock_off = { clocks = true, make = function(s) s.clock:set(50) end,
         says = "its clock and ours differ", remedy = { "stop it first", function(s)
             s:kill()

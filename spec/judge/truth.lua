@@ -16,8 +16,9 @@ local function ask_in(stage, uri, lines, ...)
     if stage.settings.ca_file then
         words[#words + 1] = "--cacert " .. stage.settings.ca_file
     end
-    if user then
-        words[#words + 1] = ("--user %s --pass %s --no-auth-warning"):format(user, password)
+    if password then
+        words[#words + 1] = (user and "--user " .. user or "") .. " --no-auth-warning --pass "
+            .. password
     end
     for _, word in ipairs { ... } do
         words[#words + 1] = quoted(word)
@@ -26,6 +27,7 @@ local function ask_in(stage, uri, lines, ...)
     local pipe = io.popen(table.concat(words, " ") .. " 2>&1")
     local text = pipe:read "*a"
     pipe:close()
+    text = text:match "^AUTH failed: (.*)" or text       -- it goes on without
     return text:gsub("\n+$", ""), sys.now() - began
 end
 
