@@ -202,7 +202,7 @@ sim: sim-core ## simulate schedules; N=, T=seconds, J=cores; SEED=n: one
 	@luajit spec/sim/run.lua
 
 .PHONY: judge
-judge: all tools ## ask every verb about every cause of trouble; CAUSE=, PLACE="2 of 3", PART=40
+judge: all tools ## ask every verb about every cause of trouble; CAUSE=, PLACE="2 of 3", PART=40, SHOW=1
 	@luajit spec/judge/run.lua
 
 .PHONY: exhaust
