@@ -22,12 +22,12 @@ struct rl_mailbox {
     struct rl_mailbox *next;      /* in boxes */
     pthread_mutex_t mutex;        /* for these: */
     int open;
-    int rung;                     /* or about to be; reset when a take empties the list, or
-                                     for a host when one finds it empty */
-    struct rl_round *first, *last;
+    int rung;                     /* nothing rings now; until a take empties the list, or a
+                                     host's, which takes until it gets none, finds it empty */
+    struct rl_round *first, *last;     /* done, the oldest first; NULL: none */
     int fd;                       /* an eventfd: a write rings; -1: no loop listens */
-    int signalled;                /* it was written to ... */
-    unsigned posted;              /* ... so often for what the host was told of as well */
+    int signalled;                /* it was written to */
+    unsigned posted;              /* how often, for what the host was told of by post() too */
     int (*post)(void *, int);     /* a host's, which rings in its thread; or NULL */
     void *bell_of_host;
     pthread_t thread;             /* the host's */

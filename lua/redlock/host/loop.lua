@@ -9,7 +9,8 @@
 --                    be collected after its end, and would keep its locks.
 --   listen(box, w)   the loop may stop polling once box:drain() returns 0: nobody waits. The next
 --                    waiter calls listen again. w, if given, is suspended next.
---   owner()          is compared by identity, and kept weakly
+--   owner(holds, id, within)  who asks for a lock of a client with these holds (nginx_owner.lua);
+--                    compared by identity, and kept weakly
 --   can_wait()       false: lock() answers `phase`, and unlock() does not wait
 --   remind(s, fn)    must not keep the loop running. Default: none; then the next call into the
 --                    library releases what an ended owner held

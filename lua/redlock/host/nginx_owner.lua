@@ -150,7 +150,7 @@ end
 
 -- Its frame on a coroutine's stack shows that the coroutine's last scope lasts: the coroutine may
 -- have been killed, and its thread object may run something else since.
-local function within(co, run, ...)
+local function run_scope(co, run, ...)
     return ended(co, run(...))
 end
 
@@ -158,7 +158,7 @@ local function is_on_stack(scope)
     local co, level = scope.box[1], 0
     local frame = co and scopes[co] == scope and getinfo(co, level, "f")
     while frame do
-        if frame.func == within then
+        if frame.func == run_scope then
             return true
         end
         level = level + 1
@@ -189,12 +189,12 @@ local function valid(holds, owner, id)
     return hold and holds:remaining(hold) > 0 and hold or nil
 end
 
---- The owner that asks: the scope if it has the lock, or `beside`, whose owner may enter it as
--- well; else the request.
-function _M.owner(holds, id, beside)
+--- The owner that asks: the scope if it has the lock, or `within`, the id of another one whose
+-- owner may enter it as well (a reader's is the writer); else the request.
+function _M.owner(holds, id, within)
     local owner, co = request(), running()
     local scope = co and scopes[co]
-    local has = scope and (holds:get(scope, id) or beside and holds:get(scope, beside))
+    local has = scope and (holds:get(scope, id) or within and holds:get(scope, within))
     if has and not holds:get(owner, id) and lasts(scope) then
         return scope
     end
@@ -298,7 +298,7 @@ function _M.enclose(lock, run, ...)
     owner.scopes[scope] = true
     scopes[co] = scope
     lock.owner = owner_for(lock, owner, scope, co)
-    return within(co, run, lock, ...)
+    return run_scope(co, run, lock, ...)
 end
 
 -- ---- waiting in vain -------------------------------------------------------------
