@@ -86,9 +86,10 @@ for _, n in ipairs { 1, 2, 3, 5 } do
             local l = client:getFencedLock "x"
             take(l)
             cluster:await_idle():each(function(s) s:call("PEXPIRE", FENCE, 5000) end)
-            assert.is_true(l:extend(10))
-            cluster:await_idle():each(function(s)
-                support.eventually(function() return s:call("PTTL", FENCE) > 5000 end)
+            cluster:each(function(s)
+                support.eventually(function()        -- an answer that is late heals with the next one
+                    return l:extend(10) and s:call("PTTL", FENCE) > 5000
+                end)
             end)
             assert.is_true(l:unlock())
         end)
