@@ -45,6 +45,19 @@ describe("a lock that is passed on", function()
         end)
     end
 
+    it("has a new value, too, after its holder has extended it", function()
+        local first = other:getLock("y", { owner = 1 })
+        assert.is_true(first:tryLock(5, 10))
+        local waits = other:getLock("y", { owner = 2 }):tryLockAsync(30, 10)
+        support.eventually(function() return not waits:isDone() and other:stats().waiting == 1 end)
+        local before = other:stats().handed_over
+        assert.is_true(first:extend(10))       -- which may still be under way somewhere
+        assert.is_true(first:unlock())
+        assert.is_true(waits:get(20))
+        assert.equal(before, other:stats().handed_over)
+        assert.is_true(other:getLock("y", { owner = 2 }):unlock())
+    end)
+
     it("has a new value on every server when its lease has worn", function()
         local seen, changes = nil, 0
         local request = ng:begin "/crowd?n=30&hold=0.02&lease=0.5"

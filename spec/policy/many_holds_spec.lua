@@ -26,6 +26,22 @@ local function take(client, n, lease)
     end
 end
 
+describe("locks that nobody releases", function()
+    it("are forgotten some time after their end", function()
+        local world = require("redlock").testing.new { client = { max_lease = 10, lease = 5 } }
+        local client = world:client()
+        for i = 1, 50 do
+            assert(client:getLock("k" .. i, { owner = "nobody" }):tryLock(0, 1))
+        end
+        for _ = 1, 20 do
+            world:advance(2)
+            client:getLock("other"):isValid()
+        end
+        assert.equal(0, #client.holds:all())
+        world:close()
+    end)
+end)
+
 describe("with much held at once", function()
     local cluster = support.shared_cluster(3, { unnamed = true })
     local client
