@@ -87,7 +87,7 @@ for _, n in ipairs { 1, 2, 3, 5 } do
             take(l)
             cluster:await_idle():each(function(s) s:call("PEXPIRE", FENCE, 5000) end)
             cluster:each(function(s)
-                support.eventually(function()        -- an answer that is late heals with the next one
+                support.eventually(function()        -- a late answer heals with the next one
                     return l:extend(10) and s:call("PTTL", FENCE) > 5000
                 end)
             end)
