@@ -365,6 +365,25 @@ describe("client:check()", function()
         assert.is_nil(told():find "channels")
     end)
 
+    it("tells which servers know no fencing tokens, or impossible ones", function()
+        local cluster = support.cluster(3)
+        local client = support.client(cluster)
+        cluster[1]:call("HDEL", "redlock:{server}:floor", "base", "most")
+        cluster[2]:call("HSET", "redlock:{server}:floor", "most",
+            cluster[2]:call("HGET", "redlock:{server}:floor", "base"):sub(1, 8) .. ("9"):rep(15))
+        local report = client:check()
+        assert.equal("tokens tokens", kinds(report[1].findings) .. " " .. kinds(report[2].findings))
+        assert.matches("^it does not know the fencing tokens of before; while", report[1].remedy)
+        assert.matches("^it counts fencing tokens from %d+, years ahead", report[2].remedy)
+        assert.equal("warning warning ok", report[1].verdict .. " " .. report[2].verdict .. " "
+            .. report[3].verdict)
+    end)
+
+    it("tells that new servers may be admitted by init", function()
+        local report = support.client(support.cluster(3, { new = true })):check()
+        assert.equal("new", kinds(report.findings))
+    end)
+
     it("tells of quarantines", function()
         local cluster = support.cluster(3, { new = true })
         cluster[2]:admit()

@@ -48,7 +48,6 @@ local function row_of(client, i, info, since)
         row.message, row.why = reasons.text(client, i, info)
     elseif since and tonumber(info.heard_ms) / 1000 < since then
         row.ready, row.code, row.message = false, "timeout", "connected, but no answer in time"
-        row.late = true
     end
     if not row.ready and row.code == "ok" then       -- it connects again
         row.code = row.lost or "pending"
@@ -144,7 +143,7 @@ end
 local EVIDENCE = {
     function(row, client)                    -- an answer
         local advice = not (row.ready or row.why) and node_codes.remedy(row.code, row.message)
-        return row.ready or row.late and is_slow(row, client) and slow(row, client)
+        return row.ready or row.code == "timeout" and is_slow(row, client) and slow(row, client)
             or { kind = row.code, verdict = "error", message = row.message
             .. (row.stale and " (the values shown are its last ones)" or "")
             .. (advice and ". " .. advice or "") }
@@ -417,7 +416,6 @@ local function sum_up(rows, wanted)
         voting = voting + (row.verdict == "error" and 0 or 1)
         sufficing = sufficing + (suffices(row) and 1 or 0)
         warned = warned or row.verdict ~= "ok"
-        row.late = nil       -- its findings say so
     end
     local why = voting < wanted and ": no locks"
         or sufficing < wanted and ", but this user lacks rights that redlock run needs"
@@ -427,38 +425,19 @@ local function sum_up(rows, wanted)
     rows.verdict = sufficing < wanted and "error" or why and "warning" or "ok"
 end
 
--- How often servers are asked that are connected and answer too late: once may be a pause.
-local TRIES = 2
-
-local function is_late(rows)
-    for _, row in ipairs(rows) do
-        if row.late then
-            return true
-        end
-    end
-end
-
 --- See client:check. try(client, rows), or nil, returns what was seen of each node: { tried =
 -- whether it answered a trial lock in time, or nil with code and message; floors; findings }.
 function _M.check(client, try)
-    local began, rows
-    for _ = 1, TRIES do
-        began = client.now()
-        local ok, err = rounds.check(client)
-        if not ok then
-            return nil, err
-        end
-        rows = _M.rows(client, began)
-        if not is_late(rows) then
-            break
-        end
-        rounds.sleep(client, client.options.timeout)     -- a silent server is not asked
+    local began = client.now()
+    local ok, err = rounds.check(client)
+    if not ok then
+        return nil, err
     end
-    local seen = try and try(client, rows)
+    local seen = try and try(client, _M.rows(client))
     if client.closed then    -- during the questions
         return nil, errors.new("closed", "check")
     end
-    rows = _M.rows(client, began, seen)
+    local rows = _M.rows(client, began, seen)
     rows.findings = _M.findings(client)
     if are_new(rows) then
         insert(rows.findings, { kind = "new", verdict = "warning", message = format("if no "

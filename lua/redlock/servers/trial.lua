@@ -96,7 +96,10 @@ local function try(client, rows, seen)
             args = { "", format("redlock:{%s}:fence", name), floors.KEY,
                 format("redlock:{%s}:free", name) } } or nil
     end
-    for _ = 1, TRIES do
+    for n = 1, TRIES do
+        if n > 1 and asked[1] then
+            rounds.sleep(client, client.options.timeout)     -- a silent server is not asked
+        end
         for _, one in ipairs(asked) do
             one.failed, one.answered, one.code, one.message = {}, 0, nil, nil
         end
