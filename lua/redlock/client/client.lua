@@ -29,6 +29,7 @@ local expiring_set = require "redlock.runtime.expiring_set"
 local local_queue = require "redlock.lock.local_queue"
 local lock = require "redlock.lock.lock"
 local options = require "redlock.servers.options"
+local markers = require "redlock.servers.markers"
 local outside = require "redlock.servers.settings"
 local plain_host = require "redlock.host.plain"
 local plain_lock = require "redlock.kinds.plain_lock"
@@ -133,16 +134,16 @@ local AS = {
 }
 
 -- The fields of rl_options.
-local function core_options(o)
-    local settings = {}
+local function core_options(self)
+    local settings = { unguarded = not self.guarded, marker_script = markers.SET,
+        marker = markers.KEY,            -- also where the guard is off: it looks for one
+        tell_script = floors.TELL }
     for _, row in ipairs(options.rows) do
-        local as, value = AS[row.as], o[row.name]
+        local as, value = AS[row.as], self.options[row.name]
         if row.c and value then
             settings[row.c] = as and as(value) or value
         end
     end
-    restart_guard.configure(settings, o)
-    floors.configure(settings)
     return settings
 end
 
@@ -153,7 +154,7 @@ local function open(self)
     if not ok or self.closed or self.core then       -- by a password function
         return ok and not self.closed or nil, err
     end
-    local core, why = self.host.open(self, core_options(self.options), core_nodes(self))
+    local core, why = self.host.open(self, core_options(self), core_nodes(self))
     if not core then
         return nil, why:find "^out of memory" and errors.new("nomem", "the client")
             or errors.new("config", why)

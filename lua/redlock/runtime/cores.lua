@@ -24,18 +24,15 @@ local function count_opened()
     end
 end
 
--- close(core) is called when the core is collected.
-local function kept(core, close, text)
+-- key: a string, or nil. close(core) is called when the core is collected.
+local function open(key, settings, nodes, close)
+    local text = ffi.new("char[?]", MAX_TEXT)
+    local core = rounds.load().rl_open(key, key and #key or 0, ffi.new("rl_options", settings),
+        ffi.new("rl_node_options[?]", #nodes, nodes), #nodes, text, MAX_TEXT)
     if core == nil then
         return nil, (ffi.string(text):gsub("[^ -~]", "?"))
     end
     return ffi.gc(core, finalizers.for_core(close))
-end
-
--- rl_open(); key: a string, or nil.
-local function open(key, settings, nodes, text)
-    return rounds.load().rl_open(key, key and #key or 0, ffi.new("rl_options", settings),
-        ffi.new("rl_node_options[?]", #nodes, nodes), #nodes, text, MAX_TEXT)
 end
 
 --- Opens a core for one client. settings: the fields of rl_options; nodes: a list of those of
@@ -43,8 +40,7 @@ end
 -- @return the core, which closes when collected; or nil and a sentence: what is wrong
 function _M.open(settings, nodes)
     count_opened()
-    local text = ffi.new("char[?]", MAX_TEXT)
-    return kept(open(nil, settings, nodes, text), rounds.load().rl_close, text)
+    return open(nil, settings, nodes, rounds.load().rl_close)
 end
 
 --- Releases all locks of a core, and closes its connections.
@@ -79,13 +75,14 @@ end
 --- Like open(), for a core that is shared by all callers to whom it looks the same and who have the
 -- same meter, or none. The loop that polls the mailbox turns it.
 function _M.share(settings, nodes, meter, mailbox)
-    local C, text = rounds.load(), ffi.new("char[?]", MAX_TEXT)
-    local core = open(key_of(settings, nodes, meter), settings, nodes, text)
-    if core ~= nil and C.rl_mailbox_serve(mailbox, core) ~= 0 then
-        C.rl_unshare(core, 0)
+    local C = rounds.load()
+    local core, why = open(key_of(settings, nodes, meter), settings, nodes,
+        function(c) stop_serving(c, mailbox, 0) end)
+    if core and C.rl_mailbox_serve(mailbox, core) ~= 0 then
+        C.rl_unshare(ffi.gc(core, nil), 0)
         return nil, "out of memory"
     end
-    return kept(core, function(c) stop_serving(c, mailbox, 0) end, text)
+    return core, why
 end
 
 --- Waits until unshare() would not have to wait for answers, which would stop the loop; 50 ms at

@@ -21,11 +21,8 @@ _M.BUCKETS = 1024
 -- Its tokens then continue from the floor.
 _M.COUNTER_TTL = limits.DAY
 
-local TELL = script_text.own "fenced.tell"     -- kept here: the core points to it
-
-function _M.configure(settings)
-    settings.tell_script = TELL
-end
+--- Tells what a server knows.
+_M.TELL = script_text.own "fenced.tell"
 
 --- A bound that no counter can have reached, as text for the scripts.
 function _M.limit(client)
@@ -46,7 +43,7 @@ local WILD = "it counts fencing tokens from %.0f, years ahead of every clock, an
 -- "none", "out of range" or "no answer" (nothing where the user may not look), and to its findings
 -- where the server votes and has none, or some out of range.
 function _M.check(client, rows, seen)
-    local asked = { subject = "check", body = TELL, keys = { _M.KEY },
+    local asked = { subject = "check", body = _M.TELL, keys = { _M.KEY },
         args = { _M.limit(client), client.guarded and "1" or "" } }
     local round = question.begin(client, asked)
     if not round or not rounds.await(client, round) then

@@ -13,7 +13,7 @@ local _M = {}
 --- The key of a server's marker. Keys that belong to no lock are redlock:{server}:<kind>.
 _M.KEY = "redlock:{server}:marker"
 
---- Replaces a marker; kept here, as the core only points to it.
+--- Replaces a marker.
 _M.SET = script_text.own "marker.set"
 
 -- Without a marker, or floors, or a list: "-".

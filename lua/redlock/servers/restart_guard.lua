@@ -20,8 +20,6 @@ local concat, insert = table.concat, table.insert
 
 local _M = {}
 
-_M.KEY = markers.KEY
-
 -- Of init, in seconds: how long it waits for servers to be observed for longer, and the pause
 -- between two looks.
 local PATIENCE, PAUSE = 8, 0.2
@@ -57,11 +55,6 @@ function _M.is_on(options)
         return #options.nodes > 1
     end
     return options.restart_guard
-end
-
-function _M.configure(settings, options)
-    settings.unguarded = _M.is_on(options) and 0 or 1
-    settings.marker, settings.marker_script = _M.KEY, markers.SET    -- off: it looks for one
 end
 
 local function list(rows)
