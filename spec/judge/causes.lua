@@ -186,6 +186,9 @@ local _M = {
             call("CONFIG", "SET", "min-replicas-to-write", "0") } },
     replica = { make = function(s, stage)
         s:call("REPLICAOF", "127.0.0.1", stage:another().port)
+        support.eventually(function()            -- its data are those of that one
+            return s:call("INFO", "replication"):find "master_link_status:up"
+        end)
     end, says = "only masters can vote", remedy = { "name its master", function(s)
         s:call("REPLICAOF", "NO", "ONE")
     end } },

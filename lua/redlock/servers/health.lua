@@ -70,7 +70,7 @@ local function row_of(client, i, info, since)
         row.guard = "unverified"
     end
     row.cluster = info.cluster[0] ~= 0 and ffi_string(info.cluster) or nil
-    local why = info.objection ~= 0 and info.objection
+    local why = not row.why and info.objection ~= 0 and info.objection
         or row.ready and row.marker_code and C.RL_WHY_MARKER_REFUSED
     if why then
         row.objection, row.why = reasons.text(client, i, info, why)
