@@ -99,6 +99,21 @@ describe("a multi-lock", function()
         assert.is_true(waiting:get(20))
     end)
 
+    it("wakes who waits for one of its names", function()
+        local patient = support.warm_client(cluster, { fallback = 30 })
+        local l = client:getMultiLock { "a", "b" }
+        assert.is_true(l:tryLock(1, 60))
+        local waiting = patient:getLock("b"):tryLockAsync(60, 5)
+        support.eventually(function()            -- it sleeps
+            local asked = cluster[1]:calls_of "evalsha"
+            support.fails("timeout", waiting:get(0.3))
+            return asked > 0 and cluster[1]:calls_of "evalsha" == asked
+        end)
+        assert.is_true(l:unlock())
+        assert.is_true(waiting:get(15))
+        patient:close()
+    end)
+
     it("is given back to a server that lost some of it, if nobody has them", function()
         local l = client:getMultiLock { "a", "b" }
         assert.is_true(l:tryLock(1, 10))

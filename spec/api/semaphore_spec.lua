@@ -33,6 +33,12 @@ describe("a semaphore", function()
         assert.is_true(rival:release())
     end)
 
+    it("leaves nothing of a permit that nobody releases", function()
+        local permit = assert(client:getSemaphore("x", 2):tryAcquire(1, 0.5))
+        support.eventually(function() return cluster:keys() == 0 end)
+        assert.is_false(permit:isValid())
+    end)
+
     it("gives so many permits, and no more", function()
         local sem, permits = client:getSemaphore("x", 6), {}
         assert.equal(6, sem:availablePermits())
