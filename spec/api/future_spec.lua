@@ -9,6 +9,14 @@ describe("futures", function()
 
     setup(function() client = support.warm_client(cluster) end)
 
+    it("end at once where the client is closed already", function()
+        local closed = support.client(cluster)
+        local lock = closed:getLock "x"
+        closed:close()
+        support.fails("closed", lock:tryLockAsync(1):get(10))
+        support.fails("closed", lock:extendAsync(1):get(10))
+    end)
+
     it("are thousands in flight over the same connections", function()
         local patient = support.warm_client(cluster, { timeout = 5 })
         finally(function() patient:close() end)
