@@ -15,8 +15,7 @@ enum {
  * now, and no other client has begun it. */
 static int is_stuck(const struct guard *g)
 {
-    return g->state == RL_GUARD_QUARANTINED && !g->begun &&
-           (g->no_eval || (g->refused && g->refused != RL_LOADING));
+    return g->state == RL_GUARD_QUARANTINED && !g->begun && g->refused && g->refused != RL_LOADING;
 }
 
 /* Milliseconds that are left of a quarantine: its whole length if it has not begun,
