@@ -108,12 +108,8 @@ inline execute_set(i, v, ticks, vote)
 inline execute_heal(i, v, ticks)
 {
     if
-#ifdef HEALS_ANY
-    :: key[i] != v || key[i] == v -> key[i] = v; live_for(i, ticks)
-#else
     :: key[i] == 0 -> key[i] = v; live_for(i, ticks)
     :: else
-#endif
     fi
 }
 
