@@ -72,7 +72,7 @@ local COMPLETE = {
         cat > $0/init <<'END'
             PROMPT=
             fpath=($DIR $fpath)
-            autoload -U compinit && compinit -u -D
+            autoload -U compinit && compinit -u -d $DIR/zcompdump
             bindkey '^I' complete-word
             said() { print -rn -- $'\0' }
             finished() { print -rn -- $'\0'; exit }

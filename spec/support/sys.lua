@@ -109,14 +109,16 @@ end
 -- 30 s, so that what is awaited may not take as long.
 function _M.eventually(fn, timeout, what)
     timeout = limit(timeout, 20)
-    local deadline = now() + timeout
+    local began = now()
     repeat
         local values = pack(fn())
         if values[1] then
             return unpack(values, 1, values.n)
         end
-        local late = now() > deadline
-        _M.sleep(0.002)
+        local waited = now() - began
+        local late = waited > timeout
+        -- The longer it takes, the less matters when it is seen: looks of all specs use processors.
+        _M.sleep(math.min(math.max(waited / 20, 0.002), 0.02))
     until late
     error(("timed out after %g s waiting for %s"):format(
         timeout, what or "a condition"), 2)
