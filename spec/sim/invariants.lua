@@ -141,7 +141,8 @@ _M.list = {
         end,
     } },
 
-    { name = "nothing is left", needs = { "memory", "clocks" }, on = {
+    -- A client whose clock ran ahead takes a lease for over, and owes no release any more.
+    { name = "nothing is left", needs = { "memory", "clocks", "rates" }, on = {
         finish = function(sim)
             for _, server in ipairs(sim.servers) do
                 for _, name in ipairs(server.state == base.C.SIM_UP and sim.names or {}) do
