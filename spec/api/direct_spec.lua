@@ -91,6 +91,7 @@ describe("a future without a coroutine", function()
             told = reason
             assert(client:getLock("y"):tryLock(5, 10))     -- may wait, as any task
         end)
+        support.eventually(function() return cluster:keys() == 3 end)
         cluster:each(function(s) s:call("DEL", "x") end)
         local ok, err = l:unlockAsync():get(10)
         assert.is_nil(ok)
