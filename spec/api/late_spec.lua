@@ -127,7 +127,7 @@ describe("a late message", function()
             proxy:hold_request(NAME)
             local lock = hasty[kind](hasty, NAME)
             assert.is_true((lock:tryLock(5)))
-            assert.equal(1, proxy:held())
+            support.eventually(function() return proxy:held() == 1 end)
             proxy:hold_request "of no later message"
             support.eventually(function()
                 return lock:extend(20) and cluster[2]:call("EXISTS", NAME) == 1
