@@ -194,13 +194,15 @@ end)
 describe("a stepping server", function()
     it("of five never frees a lock that sits on all five", function()
         local cluster = support.cluster(5, { clocks = true }):admit(MAX_LEASE)
-        local holder = support.warm_client(cluster, { max_lease = MAX_LEASE, lease = 10 })
-        local rival = support.warm_client(cluster, { max_lease = MAX_LEASE, lease = 10 })
-        for stepping = 1, 5 do
+        for stepping = 1, 5 do               -- clients that have not seen another one step
+            local holder = support.warm_client(cluster, { max_lease = MAX_LEASE, lease = 10 })
+            local rival = support.warm_client(cluster, { max_lease = MAX_LEASE, lease = 10 })
             local double, a = contend(cluster, holder, rival, stepping)
             assert.equal(0, double)
             assert.is_true(a:unlock())
             cluster[stepping].clock:set(0)
+            holder:close()
+            rival:close()
         end
     end)
 
