@@ -8,9 +8,11 @@ return {
     run = function(s, kind)
         local served = 0
         s:play(function()
-            assert(s.a:getLock("y", { owner = {} }):tryLock(0, s.lease))
+            -- Kept: what has an owner who was collected is released, whenever that is.
+            s.kept = { s.a:getLock("y", { owner = {} }), kind.a(s.a) }
+            assert(s.kept[1]:tryLock(0, s.lease))
             s:start()
-            local ok = kind.a(s.a):tryLock(0, s.lease)
+            local ok = s.kept[2]:tryLock(0, s.lease)
             s:log("A has it: %s", tostring(ok))
         end, function()
             local began = s.world:now()
