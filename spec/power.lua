@@ -1,12 +1,13 @@
 --- What the tests notice (make power): puts faults into the library, one at a time, and runs
 -- tests until the first one fails: the build, the unit tests (those of C also under sanitizers),
--- 2,000 schedules, and the specs of the room that the fault is in. Environment:
+-- a part of the small worlds and 400 schedules, which take as long, and the specs of the room that
+-- the fault is in. Environment:
 --
 --   N       how many faults (40)
 --   SEED    which (1); the same tree and seed give the same faults
 --   ONLY    a number: that fault alone, of those of the seed
 --   IN      a part of a path: faults of these files alone, as IN=lua/redlock/scripts
---   BY      "specs" or "schedules": what these notice without the others
+--   BY      "unit", "worlds", "schedules" or "specs": what these notice without the others
 --   J       how many at a time (as many as there are cores)
 --   SPECS   the spec files, instead of those of the room; 0: none
 --   LIST=1  prints the faults and runs nothing
@@ -178,13 +179,14 @@ cd '%s' || exit 1
 try() {
     [ -z "$BY" ] || [ "$BY" = "$by" ] || return 0
     timeout 1800 "$@" > log 2>&1 < /dev/null && return
-    echo "$name $(grep -m 1 -o '\(Failure\|Error\) -> .*' log)"
+    echo "$name $(grep -m 1 -o '\(Failure\|Error\) -> .*\|WORLD=.*KIND=[^ ]*\|^seed .*' log)"
     exit
 }
 by=$BY name=build; try make -s STRICT=1 all tools sim-core build/spec/unit
 by=unit name="unit tests"; try build/spec/unit
 %s
-by=schedules name=schedules; try env N=2000 J=1 luajit spec/sim/run.lua
+by=worlds name=world; try env PART='0 600' STOP=1 J=1 luajit spec/exhaust/run.lua
+by=schedules name=schedules; try env SEED=1 N=400 SIM_STOP=1 J=1 luajit spec/sim/run.lua
 by=specs
 for name in %s; do try busted --lua=luajit "$name"; done
 name="specs of the room"; rest="%s"
