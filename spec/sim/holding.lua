@@ -184,7 +184,7 @@ _M.list = {
     -- Of an extension; for a server that gave nothing, or another slot, the attempt's own will do.
     { name = "heals after a majority", on = {
         script = function(sim, server, role, key, args, vote, attempt)
-            if not attempt or vote ~= 1 then
+            if not attempt or vote ~= 1 or server.repeats then
                 return nil
             elseif role == "import"
                 or role == "acquire" and tonumber(args[2]) == attempt.lease_ms + sim.delay_ms then
