@@ -626,8 +626,8 @@ uintptr_t rl_cleanups_take(rl_cleanups *list);
  * connection, so that what comes late cannot bring it back once an import has replaced it.
  * Outcomes: RL_GRANTED (held), RL_LOST (a majority does not have the value any more),
  * RL_UNKNOWN (no majority says either), RL_EXPIRED (granted too late), RL_CLOSED; all but
- * the first release what was taken, on every node. NULL: out of memory, closed, or an
- * argument is out of range. */
+ * the first release what was taken, on every node; with a lock delay and once they leave it
+ * to expire. NULL: out of memory, closed, or an argument is out of range. */
 rl_round *rl_import(rl_client *client, const rl_primitive *primitive, const rl_bytes *keys,
                     int nkeys, const rl_bytes *args, int nargs, const rl_bytes *old,
                     const rl_bytes *label, int64_t lease_ms, int64_t token, int once,

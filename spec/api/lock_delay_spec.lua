@@ -34,6 +34,21 @@ describe("lock_delay", function()
         world:close()
     end)
 
+    it("follows a hold that was lost in an export", function()
+        local world = redlock.testing.new { client = { lease = 1, lock_delay = 5 } }
+        local holder, other = world:client(), world:client()
+        local l = holder:getLock "x"
+        assert(l:tryLock())
+        world:freeze(2)
+        world:freeze(3)
+        support.fails("unknown", l:export())
+        world:thaw(2)
+        world:thaw(3)
+        support.fails("held", other:getLock("x"):tryLock(4))
+        assert.is_true(other:getLock("x"):tryLock(4))
+        world:close()
+    end)
+
     it("stays within max_lease", function()
         local bad = function(o)
             o.nodes = { "redis://127.0.0.1" }

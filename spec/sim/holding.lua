@@ -101,9 +101,7 @@ _M.list = {
     { name = "one holder", needs = { "notice", "clocks", "boottime" }, on = {
         hold = function(sim, hold)
             for _, other in ipairs(sim.held) do
-                -- With a lock delay the core keeps what an export that failed has lost.
                 local exported = is_exported(hold, other) or is_exported(other, hold)
-                    or sim.delay_ms > 0 and other.releasing
                 if other ~= hold and other.name == hold.name and other.until_us > sim.now()
                     and hold.until_us > sim.now() and not exported then
                     return format("%s and %s both hold %s, until %s and %s", hold.lane,

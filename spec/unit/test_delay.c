@@ -206,6 +206,37 @@ SIM_TEST(who_lets_go_in_time, sim_up(3))
     CHECK_INT(sim_with(s, "k"), 0);
 }
 
+/* What an export has taken is nobody's when it fails: also if it has no outcome yet, or one
+ * that its caller does not hear of. */
+static void a_failed_export(void)
+{
+    enum { REFUSED, DROPPED, CLOSED, UNHEARD, ENDS };
+    for (int end = REFUSED; end < ENDS; end++) {
+        struct sim *s = sim_up(3);
+        test_note("end %d", end);
+        s->core.options.lock_delay_ms = DELAY_MS;
+        struct parcel p = sim_export(s, sim_hold(s, "k", LEASE_MS));
+        p.once = 1;
+        if (end == REFUSED)
+            s->server[1].keys = s->server[2].keys = 0;
+        struct hold h = sim_import(s, "k", &p, LEASE_MS);
+        int64_t until_ms = s->now_ms + LEASE_MS + DELAY_MS;
+        if (end == REFUSED || end == UNHEARD)
+            CHECK_INT(sim_outcome(s, h.round), end == REFUSED ? RL_LOST : RL_GRANTED);
+        if (end == CLOSED) {
+            close_begin(&s->core, s->now_ms);
+        } else if (end == UNHEARD) {
+            holder_abandon(h.lease, s->now_ms);
+            h.lease = NULL;
+        }
+        sim_drop(s, &h);
+        sim_run(s);
+        stays_closed(s, end == REFUSED ? 1 : all_of(3), until_ms);
+        sim_finish(s);
+    }
+}
+
 SUITE(delay, T(a_renewal_of_a_stopped_process), T(a_late_renewal), T(a_late_extension),
       T(a_partition), T(a_loser_lets_go), T(a_loser_leaves), T(a_loser_is_gone),
-      T(what_was_nobodys), T(who_lets_go_in_time));
+      T(what_was_nobodys), T(a_failed_export),
+      T(who_lets_go_in_time));

@@ -33,12 +33,34 @@ static void leave_unannounced(struct rl_lease *lease)
     release->cmd = cmd;
 }
 
+static void end_attempt(struct rl_lease *lease)
+{
+    struct rl_round *acquire = lease->acquire;
+    lease->acquire = NULL;
+    if (acquire)
+        round_end(acquire, RL_CANCELLED);
+}
+
+void release_leave(struct rl_lease *lease, int outcome)
+{
+    lease->deadline_ms = 0;
+    lease->state = LEASE_OVER;
+    lease->release->outcome = outcome;
+    end_attempt(lease);
+    if (lease->list)
+        lease_forget(lease);
+}
+
 void release_end(struct rl_lease *lease, int64_t now_ms)
 {
     struct core *core = lease->core;
     struct rl_round *release = lease->release;
     if (lease->state == LEASE_OVER)
         return;
+    if (lease->once && core->options.lock_delay_ms) {    /* an export that failed: a loss */
+        release_leave(lease, RL_EXPIRED);
+        return;
+    }
     if (lease->state == LEASE_ACQUIRING)
         leave_unannounced(lease);
     lease->refs++;                     /* keeps it between two lists */
@@ -49,11 +71,7 @@ void release_end(struct rl_lease *lease, int64_t now_ms)
     lease->deadline_ms = 0;
     lease_enlist(&core->owing, lease);
     lease_unref(lease);
-    if (lease->acquire) {
-        struct rl_round *acquire = lease->acquire;
-        lease->acquire = NULL;
-        round_end(acquire, RL_CANCELLED);
-    }
+    end_attempt(lease);
     if (lease->import)
         lease->touched = UINT32_MAX >> (RL_MAX_NODES - core->n);
     /* The others get one release if they are connected. */
@@ -73,14 +91,6 @@ void release_end(struct rl_lease *lease, int64_t now_ms)
     core->forgone += lease->owed && over;      /* connected nodes were sent it */
     if (!lease->owed || over)
         lease_forget(lease);
-}
-
-void release_leave(struct rl_lease *lease, int outcome)
-{
-    lease->deadline_ms = 0;
-    lease->state = LEASE_OVER;
-    lease->release->outcome = outcome;
-    lease_forget(lease);
 }
 
 /* ---- sending the releases that an ended lease owes ---- */

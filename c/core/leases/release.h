@@ -9,10 +9,11 @@
 /* The kind of the release round that each lease has. */
 extern const struct round_kind release_kind;
 
-/* Ends the lease, whatever its state, and begins the release. */
+/* Ends the lease, whatever its state, and begins the release. With a lock delay an export
+ * that nobody got is only left. */
 void release_end(struct rl_lease *lease, int64_t now_ms);
 
-/* Gives up a held lease without sending a release: its keys expire. The release gets this
+/* Gives up a lease without sending a release: its keys expire. The release gets this
  * outcome. */
 void release_leave(struct rl_lease *lease, int outcome);
 
