@@ -43,7 +43,9 @@ end
 local function hear(texts)
     local register = texts.register
     function texts.register(core, client, what, body)
-        know(what, body)
+        if what ~= "a question" then
+            know(what, body)
+        end
         return register(core, client, what, body)
     end
 end
@@ -57,6 +59,7 @@ function host.enter(world, part)
         local own = part("redlock.runtime.script_text").own
         know("mark", own "marker.set")
         know("tell", own "fenced.tell")
+        know("force", part("redlock.kinds.plain_lock").force_script)     -- asked of each alone
         roles["redlock:{server}:marker"] = "marker"
     end
     return enter(world, part)
