@@ -33,7 +33,8 @@ local LOCKS, ALL = { "plain", "fenced" },
 local WORLDS = { { "ask", ALL }, { "release", ALL }, { "renewal", ALL }, { "quarantine", LOCKS },
     { "handover", LOCKS }, { "init", LOCKS }, { "short", LOCKS }, { "left", LOCKS },
     { "force", { "plain", "deaf" } }, { "owners", LOCKS }, { "close", LOCKS },
-    { "once", { "plain", "before" } }, { "line", { "fair" } } }
+    { "once", { "plain", "before" } }, { "line", { "fair" } },
+    { "look", LOCKS } }
 
 local function limits_of(world, kind)
     local limits = { odd = math.min(kinds[kind].odd, world.odd) }

@@ -2,39 +2,36 @@
 -- Nobody is served before who stood in line when it asked.
 
 return {
-    odd = 1,
-    in_trouble = "C",
+    odd = 1, in_trouble = "C",
     limits = { path = 1, start = 1, fault = 0, client = 1, order = 0 },
     roles = { acquire = "path" },
     run = function(s, kind)
         local c, served = s:name(s.world:client(), "C"), 0
         -- Who stands in line on a majority.
         local function in_line()
-            local on, all = {}, {}
+            local one, two = {}, {}
             for _, server in ipairs(s.world.world.servers) do
                 local living = server:entry "redlock:{x}:living"
                 for id, ends in pairs(living and living.value.score or {}) do
                     if ends > server:clock() / 1e3 then
-                        on[id], all[id] = true, on[id]
+                        two[id] = one[id]
+                        one[id] = true
                     end
                 end
             end
-            return all
+            return two
         end
+        -- Whoever is in trouble may lose his place: only C may be.
         local function wait(who, client)
-            local lock, before = kind.b(client), in_line()
-            if not lock:tryLock(60, s.lease) then
-                return
-            end
-            local hold = s:got(who, lock)
-            served = served + 1
-            for id in pairs(in_line()) do
-                if before[id] then
-                    s:wrong("%s is served before who stood in line when it asked", who)
+            local before = in_line()
+            s:hold(who, kind.b(client), 60, kind, 0.01, function()
+                served = served + 1
+                for id in pairs(who == "C" and in_line() or {}) do
+                    if before[id] then
+                        s:wrong("C is served before who stood in line when it asked")
+                    end
                 end
-            end
-            s:rest(who, 0.01)
-            s:release(hold, lock)
+            end)
         end
         s:play(function()
             s.world:spawn(s.keep, s, "A", kind.a(s.a), 5)
@@ -44,9 +41,7 @@ return {
             s:rest("C", 0.15)
             wait("C", c)
         end, function()
-            for _ = 1, 3 do
-                s.world:spawn(wait, "B", s.b)
-            end
+            for _ = 1, 3 do s.world:spawn(wait, "B", s.b) end
         end, 1, 60)
         if served < 5 then
             s:wrong("%d of 5 in line are served", served)
