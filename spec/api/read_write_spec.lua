@@ -235,7 +235,7 @@ describe("a read-write lock", function()
         end
         assert.is_true(reader(1):tryLock(1, 50))
         local waits = writer(2, other):tryLockAsync(60, 10)
-        support.eventually(function() return not waits:isDone() and doors() == 5 end)
+        support.eventually(function() return not waits:isDone() and doors() >= 3 end)
         assert.is_true(reader(1):unlock())
         assert.is_true(waits:get(20))
         assert.is_true(writer(2, other):unlock())
