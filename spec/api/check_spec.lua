@@ -189,6 +189,18 @@ describe("client:check()", function()
         end
     end)
 
+    it("awaits the release, too", function()
+        local server = support.server()
+        server:call("CONFIG", "SET", "appendonly", "yes")
+        local proxy = support.proxy(server.port)
+        local client = support.client({ proxy.uri }, { timeout = 0.2 })
+        support.eventually(function() return client:check().verdict == "ok" end)
+        proxy:hold_request "\r\nrelease\r\n"
+        local report = client:check()
+        assert.equal("error", report.verdict)
+        assert.matches("^it answers after more than 200 ms", report[1].remedy)
+    end)
+
     it("says in a line whether locks are had, and whether a server can be spared", function()
         local cluster = support.cluster(3)
         local function says(...)
@@ -211,6 +223,14 @@ describe("client:check()", function()
         assert.same({ lacks }, { says("+@all", "-hset", "-mget", "-hmget") })
         assert.equal(lacks, (says("+@all", "-eval")))    -- had, until a server forgets its scripts
         assert.same({ "error: 0 of 3 vote: no locks" }, { says("+@all", "-eval", "-script") })
+        says "+@all"
+        local client = support.client(cluster, { user = "app", password = "pw" })
+        assert.equal("ok", client:check().verdict)
+        for _, server in ipairs(cluster) do      -- no longer its marker
+            server:user("app", "resetkeys", "~redlock:check:*", "~redlock:{redlock:check:*")
+        end
+        assert.matches("0 of 3 vote: no locks", tostring(client:check()))
+        client:close()
         says "+@all"
         cluster[1]:kill()
         assert.equal("warning: 2 of 3 vote: restart no other server", (says()))

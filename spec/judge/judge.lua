@@ -208,8 +208,9 @@ end
 
 local WORDS = { [0] = "ok", "warning", "error" }
 
--- What is true in no cell.
-local FALSE = { "held by somebody", "not a lock", "deadlock", "out of memory, threads" }
+-- What is true in no cell, or has been said already.
+local FALSE = { "held by somebody", "not a lock", "deadlock", "out of memory, threads",
+    "no lock was tried on it: LOADING" }
 
 -- What a report must conclude from `votes` of servers.
 local function conclusion(of, votes)

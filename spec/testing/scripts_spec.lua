@@ -239,7 +239,8 @@ local SEEN = { ("%040x"):format(7), ("%040x 19ab0000000 web-1"):format(8) }
 -- Of client:check(): takes a lock, and releases it.
 local function trial_call()
     return eval(script_text.own "check.trial", { "k" },
-        { pick { "take", "release" }, FENCED[2], FLOORS, "redlock:{k}:free" })
+        { pick { "take", "release" }, FENCED[2], FLOORS, "redlock:{k}:free",
+            pick { "", MARKER } })
 end
 
 local KINDS = {

@@ -68,10 +68,9 @@ local function ask(client, name)
         end
     end
     for place, row in ipairs(client.guarded and health.rows(client) or {}) do
-        if row.ready and row.guard ~= "admitted" and row.guard ~= "unverified" then
+        if row.ready and row.guard ~= "admitted" then
             rows[place].guard = row.guard
-            rows[place].message = rows[place].message or row.guard .. ": "
-                .. (row.remedy or "it has not shown its marker")
+            rows[place].message = rows[place].message or row.guard .. ": " .. row.remedy
         end
     end
     return rows, silent

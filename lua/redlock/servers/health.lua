@@ -18,7 +18,6 @@ local ffi_string, duration = ffi.string, encoding.duration
 local _M = {}
 
 local CERTIFICATE_WARNING = 30 * 86400     -- seconds before its end
-local ADMITTED = { admitted = true, unverified = true }
 local ROLES, GUARDS           -- words for RL_ROLE_* and rl_guard
 
 local function name_states(C)
@@ -66,14 +65,9 @@ local function row_of(client, i, info, since)
     row.marker_code = info.marker_code ~= 0 and ffi_string(C.rl_code_name(info.marker_code))
         or nil
     row.unverified = info.unverified ~= 0
-    if row.unverified and row.guard == "admitted" then
-        row.guard = "unverified"
-    end
     row.cluster = info.cluster[0] ~= 0 and ffi_string(info.cluster) or nil
-    local why = not row.why and info.objection ~= 0 and info.objection
-        or row.ready and row.marker_code and C.RL_WHY_MARKER_REFUSED
-    if why then
-        row.objection, row.why = reasons.text(client, i, info, why)
+    if not row.why and info.objection ~= 0 then
+        row.objection, row.why = reasons.text(client, i, info, info.objection)
     end
     row.certificate_ends = info.certificate_ends_s > 0 and tonumber(info.certificate_ends_s) or nil
     local said = info.server
@@ -148,15 +142,9 @@ local EVIDENCE = {
             .. (row.stale and " (the values shown are its last ones)" or "")
             .. (advice and ". " .. advice or "") }
     end,
-    function(row, _, seen)                   -- a marker that admits it
-        local admitted = ADMITTED[row.guard] or row.guard == "off"
-        if row.objection then
-            local kind = KINDS[row.why] or "disagrees"
-            return { kind = kind, verdict = kind == "marker" and admitted and "warning" or "error",
-                message = row.objection }
-        end
-        return admitted or not (row.ready and seen)
-            or { kind = "marker", verdict = "error", message = "it has not shown its marker" }
+    function(row)                            -- a marker that admits it; read in the handshake
+        return not row.objection or { kind = KINDS[row.why] or "disagrees", verdict = "error",
+            message = row.objection }
     end,
     function(row, client)                    -- which process it is, in which role
         return not row.ready or row.role == "master" and row.run_id ~= "" and not row.unverified
@@ -332,7 +320,7 @@ local function code_of(row)
     end
     local kind = row.objection and (KINDS[row.why] or "disagrees")
     return not kind and (row.guard == "unknown" and "pending" or "ok")
-        or kind == "marker" and (ADMITTED[row.guard] and "ok" or row.marker_code)
+        or kind == "marker" and row.marker_code
         or (kind == "guarded" or kind == "clock_step") and "guarded" or "config"
 end
 

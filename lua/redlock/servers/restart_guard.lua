@@ -73,8 +73,8 @@ local function sort_out(rows)
         absent = {} }
     local new, observed = tonumber(rounds.load().RL_NEW_MS) / 1000, 0
     for _, row in ipairs(rows) do
-        local group = not row.ready and "absent" or row.guard == "unverified" and "admitted"
-            or row.guard ~= "guarded" and row.guard or row.memory or "young"
+        local group = not row.ready and "absent" or row.guard ~= "guarded" and row.guard
+            or row.memory or "young"
         local least = min(new, row.quarantine)
         if group == "n" and row.observed < least then
             group = "young"

@@ -94,7 +94,8 @@ local function try(client, rows, seen)
     for place, row in ipairs(rows) do
         asked[#asked + 1] = row.ready and { body = TRIAL, place = place, keys = { name },
             args = { "", format("redlock:{%s}:fence", name), floors.KEY,
-                format("redlock:{%s}:free", name) } } or nil
+                format("redlock:{%s}:free", name),
+                client.guarded and "redlock:{server}:marker" or "" } } or nil
     end
     for n = 1, TRIES do
         if n > 1 and asked[1] then

@@ -15,7 +15,6 @@
 ---| "off" # the guard is off
 ---| "unknown" # its marker was not read yet, or cannot be: see `marker_code`
 ---| "admitted" # its marker is valid
----| "unverified" # admitted, but this user may not read its INFO
 ---| "guarded" # in quarantine: it is new, may have forgotten locks, or its clock was stepped
 ---| "disagrees" # its marker is for another `max_lease`, database or version
 

@@ -1,11 +1,12 @@
 -- Tries the commands that locks need, for client:check(). KEYS[1]: a lock that no other client
--- uses. ARGV: "take" or "release", its counter, the floors, its channel. {1, the number of
--- connections or -1, a line "COMMAND why" for each command that failed}.
+-- uses. ARGV: "take" or "release", its counter, the floors, its channel, the marker ("": none;
+-- not in KEYS, as for check.lua). {1, the number of connections or -1, a line "COMMAND why" for
+-- each command that failed}.
 local OURS = 'redlock check'
 local fence, floor, failed = ARGV[2], ARGV[3], ''
 local function try(...)
     local said = redis.pcall(...)
-    if type(said) == 'table' and said.err then
+    if type(said) == 'table' and said.err and not string.find(said.err, '^WRONGTYPE') then
         failed = failed .. (...) .. ' ' .. string.gsub(said.err, '\n', ' ') .. '\n'
     end
     return said
@@ -13,6 +14,7 @@ end
 if ARGV[1] == 'take' then
     try('SET', KEYS[1], OURS, 'NX', 'PX', 5000)
     try('GET', KEYS[1])
+    if ARGV[5] ~= '' then try('GET', ARGV[5]) end
     try('GETRANGE', KEYS[1], 0, 256)
     try('PTTL', KEYS[1])
     try('MGET', fence, KEYS[1])
