@@ -209,23 +209,22 @@ judge: all tools ## ask every verb about every cause of trouble; CAUSE=, PLACE="
 exhaust: all ## visit small worlds whole; WORLD=, KIND=, PART="0 60"
 	@luajit spec/exhaust/run.lua
 
-# The simulated core with one file of c/ changed; see spec/sim/mutate.lua.
-.PHONY: mutant-core
-mutant-core:
-	@mkdir -p $(DIR)/redlock
-	@$(CC) $(FLAGS) -w $(HIDE) -O0 -c -o $(DIR)/$(MUTANT).o $(DIR)/$(MUTANT).c
-	@$(CC) $(LINK) -o $(DIR)/redlock/core-$(ABI).so $(DIR)/$(MUTANT).o \
-	    $(filter-out $(BUILD)/obj/$(MUTANT).o,$(WORLD_OBJ)) $(CORE_HIREDIS) -ldl
+# How the simulated core, and the unit tests, are made with one file of c/ changed: $$NAME.c in $$DIR.
+# spec/sim/mutate.lua leaves that file's own object out, and runs these without make.
+define mutant_recipes
+compile $(CC) $(FLAGS) -w $(HIDE) -O0 -c -o $$DIR/$$NAME.o $$DIR/$$NAME.c
+core $(CC) $(LINK) -Wl,-S -o $$DIR/redlock/core-$(ABI).so $$DIR/$$NAME.o $(WORLD_OBJ) $(CORE_HIREDIS) -ldl
+unit $(CC) -pthread -Wl,-S -o $$DIR/unit $$DIR/$$NAME.o $(call UNIT,test) $(PURE:%=$(BUILD)/obj/%.o) $\
+    $(LDFLAGS) $(WRAP) $(LIBHIREDIS) -ldl
+endef
 
-# The unit tests with that file changed.
-.PHONY: mutant-unit
-mutant-unit: $(call UNIT,test) $(PURE:%=$(BUILD)/obj/%.o)
-	@$(CC) $(FLAGS) -w $(HIDE) -O0 -c -o $(DIR)/$(MUTANT).o $(DIR)/$(MUTANT).c
-	@$(CC) $(FLAGS) -g -pthread -o $(DIR)/unit $(DIR)/$(MUTANT).o \
-	    $(filter-out $(BUILD)/obj/$(MUTANT).o,$^) $(LDFLAGS) $(WRAP) $(LIBHIREDIS) -ldl
+.PHONY: mutant-recipes
+mutant-recipes: sim-core $(call UNIT,test) $(PURE:%=$(BUILD)/obj/%.o)
+	@mkdir -p $(BUILD)/mutants
+	$(file > $(BUILD)/mutants/recipes,$(mutant_recipes))
 
 .PHONY: mutants
-mutants: sim-core $(call UNIT,test) $(PURE:%=$(BUILD)/obj/%.o) ## check that wrong variants are caught; ONLY=name
+mutants: ## check that wrong variants are caught; ONLY=name
 	@RECORD=1 luajit spec/sim/mutate.lua
 
 .PHONY: power

@@ -53,19 +53,40 @@ local function patched(mutant)
     return text
 end
 
+--- The library with that text in one file, and links to all others: to copy them takes longer than
+-- to try the mutant.
+local function link_lua(file, text, dir)
+    local commands = {}
+    for folder, name in file:gmatch "()/([^/]+)" do
+        folder = file:sub(1, folder - 1)
+        commands[#commands + 1] = ('mkdir %s/%s && ln -s "$PWD"/%s/* %s/%s && rm %s/%s/%s'):format(
+            dir, folder, folder, dir, folder, dir, folder, name)
+    end
+    sh("%s", table.concat(commands, " && "))
+    write(dir .. "/" .. file, text)
+end
+
+--- The core, or the unit tests, with that file changed, as make wrote down how (mutant-recipes).
+local function compile(mutant, name, dir)
+    local commands = {}
+    for what, command in read(DIR .. "/recipes"):gmatch "(%l+) ([^\n]+)" do
+        commands[what] = command:gsub(" %S+/obj/" .. name:gsub("%p", "%%%0") .. "%.o", "")
+    end
+    sh("NAME=%s DIR=%s; %s && %s", name, dir, commands.compile,
+        commands[mutant.unit and not WORLDS and "unit" or "core"])
+end
+
 --- Makes the mutant in a directory of its own.
 local function build(mutant, dir)
     local text = patched(mutant)
     sh("rm -rf %s && mkdir -p %s", dir, dir)
     if mutant.file:match "^c/" then
         local name = mutant.file:match "^c/(.+)%.c$"
-        sh("mkdir -p %s/%s", dir, name:match "^(.*)/")
+        sh("mkdir -p %s/redlock %s/%s", dir, dir, name:match "^(.*)/" or "")
         write(dir .. "/" .. name .. ".c", text)
-        sh("make -s %s MUTANT=%s DIR=%s", mutant.unit and not WORLDS and "mutant-unit"
-            or "mutant-core", name, dir)
+        compile(mutant, name, dir)
     else
-        sh("cp -r lua %s/lua", dir)
-        write(dir .. "/" .. mutant.file, text)
+        link_lua(mutant.file, text, dir)
     end
 end
 
@@ -267,6 +288,7 @@ end
 local function share(j)
     local n = math.ceil(#mutants / 5)
     local passed, failed, complete, caught = 0, 0, 0, read_caught()
+    sh "make -s mutant-recipes"
     local pipe = io.popen(("seq 0 %d | xargs -P %d -I @ env SIM_PART='@ %d' "
         .. "luajit spec/sim/mutate.lua"):format(n - 1, j, n))
     for line in pipe:lines() do
