@@ -72,8 +72,11 @@ local function compile(mutant, name, dir)
     for what, command in read(DIR .. "/recipes"):gmatch "(%l+) ([^\n]+)" do
         commands[what] = command:gsub(" %S+/obj/" .. name:gsub("%p", "%%%0") .. "%.o", "")
     end
-    sh("NAME=%s DIR=%s; %s && %s", name, dir, commands.compile,
-        commands[mutant.unit and not WORLDS and "unit" or "core"])
+    local unit = mutant.unit and not WORLDS
+    sh("NAME=%s DIR=%s; %s && %s", name, dir, commands.compile, commands[unit and "unit" or "core"])
+    if not unit then
+        sh("cd %s/redlock && for f in core-*.so; do ln -s $f world-${f#core-}; done", dir)
+    end
 end
 
 --- Makes the mutant in a directory of its own.
@@ -145,11 +148,12 @@ local function test_of(mutant, dir)
     end
     local file, name = mutant.spec:match "^(%S+) (.+)$"
     read(file)               -- it is there
-    local path = ("./?.lua;./?/init.lua;DIR/lua/?.lua;DIR/lua/?/init.lua;./build/?.lua")
-        :gsub("DIR", dir)
+    local lua = mutant.file:match "^c/" and "lua" or dir .. "/lua"
+    local path = ("./?.lua;./?/init.lua;LUA/?.lua;LUA/?/init.lua;./build/?.lua"):gsub("LUA", lua)
     -- Two kinds of quotes: busted gives its arguments to a shell once more.
-    return ([[env SPEC_LUA="$(realpath %s/lua)" busted --lua=luajit --lpath='"%s"' -o TAP ]]
-        .. [[--filter='"%s"' %s]]):format(dir, path, name, file)
+    return ([[env SPEC_LUA="$(realpath %s)" busted --lua=luajit --lpath='"%s"' ]]
+        .. [[--cpath='"%s/?.so;./build/?.so"' -o TAP --filter='"%s"' %s]]):format(lua, path, dir,
+        name, file)
 end
 
 --- By the test that it names.
@@ -165,6 +169,8 @@ local function noticed(mutant, dir)
     end
     if passed == "0" and failed == "0" then
         return nil, "there is no " .. name
+    elseif mutant.spec and output:find "not ok %d+ %- suite " then
+        return nil, "it cannot be loaded: " .. name
     elseif failed == "0" then
         return nil, "not noticed by " .. name
     end
@@ -188,9 +194,6 @@ end
 -- @return the world and kind that catch it; or nil, and how many runs did not
 local function catch_in_worlds(mutant, dir)
     local c = mutant.file:match "^c/"
-    if c then
-        sh("cd %s/redlock && for f in core-*.so; do ln -sf $f world-${f#core-}; done", dir)
-    end
     local pipe = io.popen(("STOP=1 J=1 SIM_CPATH=%s SIM_LUA=%s luajit spec/exhaust/run.lua 2>&1")
         :format(c and dir .. "/?.so" or "build/?.so", c and "lua" or dir .. "/lua"))
     local output = pipe:read "*a"
