@@ -61,6 +61,14 @@ function host.enter(world, part)
         know("tell", own "fenced.tell")
         know("force", part("redlock.kinds.plain_lock").force_script)     -- asked of each alone
         roles["redlock:{server}:marker"] = "marker"
+        local lock = part "redlock.lock.lock"
+        local hold_of = lock.hold_of
+        function lock.hold_of(view)
+            if present and present.world_of.pauses then
+                present:pause(present.names[view.client], "looks at its hold")
+            end
+            return hold_of(view)
+        end
     end
     return enter(world, part)
 end
@@ -70,7 +78,7 @@ function host.wait(round)
     local waits = C.rl_round_outcome(round) == 0
     local outcome = wait(round)
     if waits and present then
-        present:heard(present:sender())
+        present:pause(present:sender(), "reads an answer")
     end
     return outcome
 end

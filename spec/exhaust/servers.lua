@@ -17,7 +17,7 @@ local FAULTS = {
     { "is flushed", forgets = true, lives = true },
     { "fails over to what it had at first", forgets = true, lives = true, back = true },
 }
--- What may become of a client; the second list: between an answer and the coroutine that reads it.
+-- What may become of a client; the second list: between two statements.
 local STILL = { "stands still for a lease", still = true }
 local TROUBLES = { { "goes on" }, STILL, { "is cut off from all servers", cut = true },
     { "is 0.1 s away from all servers", away_us = 0.1 * SECOND } }
@@ -67,10 +67,10 @@ function Stage:trouble(who, troubles, text)
     end
 end
 
---- An answer has come for a client; its coroutine may read it later.
-function Stage:heard(who)
+--- A client may stand still before it reads what has come, say.
+function Stage:pause(who, what)
     if who == self.world_of.in_trouble then
-        self:trouble(who, READS, "before it reads an answer")
+        self:trouble(who, READS, "before it " .. what)
         self:rest(who, 0)
     end
 end

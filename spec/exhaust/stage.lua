@@ -28,7 +28,8 @@ function Stage:name(client, who)
     assert(client:connect(5))
     for _, one in ipairs(self.world.world.clients) do
         if one.client == client then
-            self.names[one.process], self.process[who] = who, one.process
+            self.names[one.process], self.names[client] = who, who
+            self.process[who] = one.process
             self:away(who, 100)
         end
     end
@@ -141,8 +142,9 @@ end
 --- One run.
 -- @param world   { odd: how many odd choices at most; limits: of each class; roles: of messages ->
 --   "path": they have a choice of paths, "moment": they are moments; in_trouble: who may be
---   in trouble; replicas: of each server; lease, options: of its clients; faults_for: servers may
---   restart for so many seconds; run: function(stage, kind) }
+--   in trouble; pauses: also before it looks at its hold; replicas: of each server; lease,
+--   options: of its clients; faults_for: servers may restart for so many seconds; run:
+--   function(stage, kind) }
 -- @param kind    { key: whose ends are moments, ... } (kinds.lua)
 -- @param events  a list for the log, or nil
 -- @return the stage; its `fault` says what went wrong

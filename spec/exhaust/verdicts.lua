@@ -10,6 +10,7 @@ local ipairs, pairs, tonumber, type = ipairs, pairs, tonumber, type
 local C = library.core()
 local SECOND, MS = 1e6, 1e3
 local GUARDED = 3            -- RL_VOTE_GUARDED; what is more is it and a token
+local FARTHEST = 5e13        -- no clock leads tokens as far
 local MARKER, FLOOR = "redlock:{server}:marker", "redlock:{server}:floor"
 
 local Stage = {}
@@ -233,7 +234,10 @@ function Stage:judge_base(server, base)
             most = max(most, tonumber(text:sub(9)) or 0)
         end
     end
-    if base > most then
+    if base > FARTHEST then
+        self:wrong("server %d is taught the floor %.0f, to which nobody can have counted",
+            server.index + 1, base)
+    elseif base > most then
         self:wrong("server %d is taught the floor %d, and others know %d", server.index + 1, base,
             most)
     end
