@@ -200,6 +200,18 @@ describe("redlock, while servers may have forgotten locks,", function()
             assert.equal(0, status, text)
         end)
 
+        it("waits a while for clients of another list, which may have ended", function()
+            local other = support.client({ cluster[1], cluster[2] }, { max_lease = MAX_LEASE,
+                lease = MAX_LEASE })
+            assert.is_true(other:connect(20))
+            local p = start("check", "--wait")
+            assert.matches("waiting for %S+:" .. cluster[1].port .. " %(clients of another list%), "
+                .. "%S+:" .. cluster[2].port .. " %(clients of another list%)$", p:read_line(20))
+            other:close()
+            local status, text = cli.ends(p)
+            assert.equal(0, status, text)
+        end)
+
         it("ends where no time helps, and at a signal", function()
             cluster[1]:admit(2 * MAX_LEASE)
             local status, text = redlock("check", "--wait")

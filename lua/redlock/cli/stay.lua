@@ -25,7 +25,7 @@ function _M.pause(seconds)
     until not signo
 end
 
-local PATIENCE = 5            -- seconds for servers that answer too late
+local PATIENCE = 5            -- seconds for what may end soon: late answers, others' connections
 
 -- Whether what is wrong passes by itself, or by a start of the server.
 local function passes(row, found)
@@ -35,22 +35,22 @@ local function passes(row, found)
 end
 
 -- What these servers wait for; nil: nothing, as all are ready, or something else is wrong. Then
--- whether that is more than answers in time; and whether others have to teach fencing tokens.
+-- whether that is worth more than patience; and whether others have to teach fencing tokens.
 local function awaited(rows)
     local list, more, untaught = {}, false, false
     for _, row in ipairs(rows) do
         local lacks = row.verdict ~= "error" and row.floors == "none" and row.guard ~= "off"
             and not row.marker_code
+        local why = lacks and "its fencing tokens, which others teach it" or row.why
         for _, found in ipairs(row.findings) do
             if found.verdict == "error" and not passes(row, found) then
                 return nil
             end
             more = more or found.verdict == "error" and found.kind ~= "slow"
+            why = why or found.verdict == "error" and found.kind
+                or found.kind == "lists" and "clients of another list"
         end
-        if row.verdict == "error" or lacks then
-            list[#list + 1] = ("%s (%s)"):format(row.node, lacks and "its fencing tokens, which "
-                .. "others teach it" or row.why or row.findings[1].kind)
-        end
+        list[#list + 1] = why and ("%s (%s)"):format(row.node, why) or nil
         untaught = untaught or lacks
     end
     return list[1] and table.concat(list, ", "), more or untaught, untaught
