@@ -23,7 +23,6 @@ function _M.new(file, client)
     local id, send = ("%s#%d"):format(config.id, ngx.worker.pid()), marks.sender(config.recorder)
     local user = users.new { id = id, config = config, client = client, send = send, wait = wait,
         ended = function() return false end }
-    local passed = 0
     return function()
         local s, r = tonumber(ngx.var.arg_s), tonumber(ngx.var.arg_r)
         local slot = { number = s, request = r, careless = s == config.careless_slot,
@@ -32,11 +31,6 @@ function _M.new(file, client)
             user:settle(slot)
         else
             user:one(slot)
-        end
-        local sum = client:stats().handed_over
-        if sum > passed then
-            send { k = "passed", c = id, a = marks.now(), times = sum - passed }
-            passed = sum
         end
         ngx.print "ok"
     end

@@ -15,7 +15,6 @@
 --             (nil: it only read), highest: the token that was seen there before
 --   exit      a: leaves the resource, will release
 --   released  a to b; ok, or code
---   passed    a: holds were passed on inside the process, so many times since it said so last
 --   began, settled   a: fds, rss (KiB), lua (KiB) of the process
 --   broken    a to b: request r of slot s got no answer from any process of the client; call
 --             has the r of its request
@@ -125,10 +124,6 @@ function on.refused(h, m)
     h.counts.refused = h.counts.refused + 1
 end
 
-function on.passed(h, m)
-    h.counts.passed = h.counts.passed + m.times
-end
-
 function on.bad(h, m)
     h:violation(m.a, m.l, ("%s: %s"):format(m.c, m.text))
 end
@@ -192,7 +187,7 @@ local function read(marks)
         holds = {}, by_key = {}, calls = {}, processes = {}, deaths = {}, pauses = {},
         suspended = {}, writes = {}, visits = {}, broken = {}, violations = {},
         counts = { acquired = 0, failed = 0, lost = 0, released = 0, extended = 0,
-            accepted = 0, refused = 0, orphaned = 0, passed = 0 },
+            accepted = 0, refused = 0, orphaned = 0 },
     }, History)
     for _, m in ipairs(in_order(marks)) do
         if on[m.k] then
