@@ -123,7 +123,7 @@ local TAKER = COMMON .. [[
         if lock then
             local from = now()
             log("took", name, ("%.3f"):format(from - began), token and ("%.0f"):format(token) or "")
-            sys.sleep(math.random(0, 8) / 1000)
+            sys.sleep(math.random(0, 80) / 1000)
             local till = now()
             if name == "permit" or lock:isValid() then held(what, from, till) end
             local release = name == "permit" and lock.release or lock.unlock
