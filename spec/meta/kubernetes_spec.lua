@@ -356,7 +356,7 @@ describe("the pods for Kubernetes", function()
     -- deleted comes back empty. kind: "probed", or "blind": ready is who answers.
     local function rollout(blind)
         command "#!/bin/sh\necho \"$*\"\nread answer\nexit $answer\n"
-        local loop = pages.snippets(PAGE, "sh")[3]:gsub("sleep 2", "sleep 0.1")
+        local loop = pages.snippets(PAGE, "sh")[3]:gsub("sleep 2", "sleep 0.3")
         local p = support.spawn { "sh", "-ec", loop, stdin = "pipe", stdout = "pipe",
             env = environment() }
         local deleted = ""

@@ -42,7 +42,7 @@ local function one_at_a_time()
         seen.back = seen.back + (token > read "token" and 0 or 1)
         write("until", sys.now() + all:remaining())
         write("token", token)
-        sys.sleep(0.002)
+        sys.sleep(0.01)
         if all:isValid() then
             write("until", 0)
         end
@@ -67,7 +67,7 @@ repeat
         seen.refused = seen.refused + 1
         errors[err.code] = tostring(err)
     end
-    sys.sleep(0.02)
+    sys.sleep(0.05)
 until io.open(folder .. "/stop")
 seen.longest = last and math.max(seen.longest, sys.now() - last) or seen.longest
 for name, value in pairs(seen) do

@@ -111,14 +111,18 @@ function _M.eventually(fn, timeout, what)
     timeout = limit(timeout, 20)
     local began = now()
     repeat
+        local looks = now()
         local values = pack(fn())
         if values[1] then
             return unpack(values, 1, values.n)
         end
-        local waited = now() - began
+        local ended = now()
+        local waited = ended - began
         local late = waited > timeout
-        -- The longer it takes, the less matters when it is seen: looks of all specs use processors.
-        _M.sleep(math.min(math.max(waited / 20, 0.002), 0.02))
+        -- The longer it takes, the less matters when it is seen: looks of all specs use processors,
+        -- those that start programs most of all.
+        _M.sleep(math.max(math.min(math.max(waited / 20, 0.002), 0.02),
+            math.min(3 * (ended - looks), 0.1)))
     until late
     error(("timed out after %g s waiting for %s"):format(
         timeout, what or "a condition"), 2)
