@@ -34,7 +34,8 @@ local WORLDS = { { "ask", ALL }, { "release", ALL }, { "renewal", ALL }, { "quar
     { "handover", LOCKS }, { "init", LOCKS }, { "short", LOCKS }, { "left", LOCKS },
     { "force", { "plain", "deaf" } }, { "owners", LOCKS }, { "close", LOCKS },
     { "once", { "plain", "before" } }, { "line", { "fair" } },
-    { "look", LOCKS }, { "wild", { "fenced" } } }
+    { "look", LOCKS }, { "wild", { "fenced" } },
+    { "ahead", { "fenced" } } }
 
 local function limits_of(world, kind)
     local limits = { odd = math.min(kinds[kind].odd, world.odd) }

@@ -49,13 +49,18 @@ function Stage:got(who, lock, token)
     return hold
 end
 
--- A token is larger than those before it, and a majority has counted to it.
+-- What a server has counted to, and in which memory; nil: nothing.
+local function counted(server)
+    local counter = server:entry "redlock:{x}:fence"
+    local run, n = (counter and counter.value or ""):match "^(%x%x%x%x%x%x%x%x)=?(%d+)"
+    return tonumber(n), run
+end
+
+-- A token is larger than those before it, and a majority has counted to it, and not further.
 function Stage:count(who, token)
     local n = 0
     for _, server in ipairs(self.world.world.servers) do
-        local counter = server:entry "redlock:{x}:fence"
-        local at = counter and tonumber(counter.value:match "^%x%x%x%x%x%x%x%x=?(%d+)")
-        n = n + ((at or 0) >= token and 1 or self.lost[server] and 1 or 0)
+        n = n + (counted(server) == token and 1 or self.lost[server] and 1 or 0)
     end
     if token <= (self.token or 0) then
         self:wrong("%s got token %d after token %d", who, token, self.token)
@@ -170,7 +175,7 @@ local function on_write(self, server, key, old, new)
 end
 
 local function before_script(self, server, sha, args)
-    server.role, server.args = self:role_of(sha), args
+    server.role, server.args, server.was = self:role_of(sha), args, { counted(server) }
     local who = self:sender()
     if server.role == "acquire" and who then
         self.asked[who] = args[1]
@@ -204,6 +209,11 @@ end
 -- A server that forgot gives no vote, and gets no floor, before its quarantine has ended; nor one
 -- beyond all that was counted, while a majority knows that.
 local function on_script(self, server, result)
+    local count, run = counted(server)
+    if count and run == server.was[2] and count < server.was[1] then
+        self:wrong("server %d counts back from %.0f to %.0f", server.index + 1, server.was[1],
+            count)
+    end
     local lost_us, base = self.lost[server], self.base_of(server.db)
     local early = lost_us and C.sim_now() < lost_us + (self.lease * 1.01 + 1) * SECOND - 5 * MS
     local vote = type(result) == "table" and result[1] or result
