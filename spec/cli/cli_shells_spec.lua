@@ -134,14 +134,34 @@ describe("redlock --help", function()
         end
     end)
 
+    -- Hundreds of command lines, in one process.
     it("has flags that are taken, and no others are", function()
+        local p = support.lua([[
+            local main = require("redlock.cli.main").main
+            for line in io.lines() do
+                local words = {}
+                for word in line:gmatch "%S+" do words[#words + 1] = word end
+                print("\n\0" .. main(words))
+            end
+        ]], { stderr = "stdout" })
+        local function says(...)
+            p:write(table.concat({ ... }, " ") .. "\n")
+            local lines = {}
+            for line in function() return p:read_line(30) end do
+                if line:sub(1, 1) == "\0" then
+                    return table.concat(lines, "\n"), tonumber(line:sub(2))
+                end
+                lines[#lines + 1] = line
+            end
+            error(table.concat(lines, "\n"))
+        end
         for _, word in ipairs(help.verbs) do
             for _, flag in ipairs(flags_of(word)) do
-                local text, status = redlock(word, flag .. "=1", "--help")
+                local text, status = says(word, flag .. "=1", "--help")
                 assert.is_true(status == 0 or text:find "takes no value" ~= nil, text)
             end
             for _, flag in ipairs { "--wait", "--force", "--server", "-w", "-f", "-n" } do
-                local text, status = redlock(word, flag, "1", "--help")
+                local text, status = says(word, flag, "1", "--help")
                 local known = flags.kinds(help.verb(word).flags)[flag] ~= nil
                 assert.equal(known, not text:find("unknown option " .. flag, 1, true), text)
                 assert.equal(known, status == 0, text)

@@ -85,6 +85,7 @@ describe("waiters of one process for a fair lock", function()
                     return
                 end
             end
+            support.sleep(0.002)
         end
         local function in_line(n)
             for _, said in ipairs(each("return {1, redis.call('zcard', KEYS[1])}",

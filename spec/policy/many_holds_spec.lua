@@ -154,8 +154,8 @@ describe("with much held at once", function()
             cluster:admit()
             return support.now() - from
         end
-        local few = time(5000)
-        local many = time(40000)
+        local few = time(2500)
+        local many = time(20000)
         assert.is_true(many < 8 * few * 4, many .. " s, of an eighth " .. few)
     end)
 

@@ -1,8 +1,14 @@
 -- nginx with the Lua module, in a directory of its own.
+local ffi = require "ffi"
 local build = require "spec.support.build"
 local proc = require "spec.support.proc"
 local scope = require "spec.support.scope"
+local stream = require "spec.support.stream"
 local sys = require "spec.support.sys"
+
+local C = ffi.C
+
+local MSG_NOSIGNAL = 0x4000
 
 local _M = {}
 
@@ -168,27 +174,40 @@ end
 local Request = {}
 Request.__index = Request
 
--- Sends a request, to be finished later.
+-- Sends a request, to be finished later. Without a program such as curl: there are thousands.
 function Nginx:begin(path)
-    return setmetatable({
-        proc = proc.spawn { "curl", "-s", "-m", "60", "-w", "\n%{http_code}",
-            ("http://127.0.0.1:%d%s"):format(self.port, path), stdout = "pipe", stderr = "null" },
-    }, Request)
+    local fd = sys.connect(self.port, sys.now() + 60)
+    local text = ("GET %s HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n"):format(path)
+    if fd then
+        C.sup_send(fd, text, #text, MSG_NOSIGNAL)
+    end
+    local request = setmetatable({ reply = stream.new(fd) }, Request)
+    scope.add_conn(request)
+    return request
 end
 
+-- The status is 0 if there was no reply before the connection ended.
 function Request:finish(timeout)
-    local text = self.proc:read_all(timeout or 20)
-    self.proc:wait(5)
-    self.proc:close()
-    local body, status = (text or ""):match "^(.*)\n(%d+)$"
-    return body, tonumber(status)
+    local text, err = self.reply:read_all(timeout or 20)
+    self:close()
+    if not text then
+        return nil, err
+    end
+    local status, body = text:match "^HTTP/%S+ (%d+).-\r\n\r\n(.*)$"
+    return body or "", tonumber(status or 0)
+end
+
+-- Whether no reply has come yet.
+function Request:waits()
+    return not sys.ready(self.reply.fd, sys.now())
+end
+
+function Request:close()
+    self.reply:close()
 end
 
 -- The client goes away.
-function Request:abort()
-    self.proc:kill "KILL"
-    self.proc:wait(5)
-end
+Request.abort = Request.close
 
 function Nginx:log()
     return sys.read_file(self.dir .. "/error.log") or ""
