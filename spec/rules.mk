@@ -220,8 +220,7 @@ endef
 
 .PHONY: mutant-recipes
 mutant-recipes: sim-core $(call UNIT,test) $(PURE:%=$(BUILD)/obj/%.o)
-	@mkdir -p $(BUILD)/mutants
-	$(file > $(BUILD)/mutants/recipes,$(mutant_recipes))
+	$(shell mkdir -p $(BUILD)/mutants)$(file > $(BUILD)/mutants/recipes,$(mutant_recipes))
 
 .PHONY: mutants
 mutants: ## check that wrong variants are caught; ONLY=name

@@ -55,7 +55,7 @@ describe("a lock that is held as another kind of lock", function()
         end)
     end
 
-    it("is let go when its owner has ended, who need not be collected first", function()
+    it("ends with the owner's coroutine, before that is collected", function()
         local c = support.warm_client(cluster, { lease = 60 })       -- which is long looked after
         local ended = coroutine.create(function() assert(c:getLock("x"):lock()) end)
         assert(coroutine.resume(ended))

@@ -26,15 +26,10 @@ describe("redlock lua", function()
         return ends(start(text, ...))
     end
 
-    local function on_servers(name)
-        local n = 0
-        cluster:each(function(s) n = n + s:call("EXISTS", name) end)
-        return n
-    end
-
     -- At once, and not with the lease.
     local function is_free(name)
-        support.eventually(function() return on_servers(name) == 0 end, 10, name .. " to be free")
+        support.eventually(function() return cluster:having(name) == 0 end, 10,
+            name .. " to be free")
     end
 
     local TAKE = "local lock = client:getLock 'x' assert(lock:tryLock(5)) "
@@ -124,7 +119,7 @@ describe("redlock lua", function()
                 status, text = run(LOSE .. how, unpack(cluster:uris()))
                 assert.equal(LOST, status, how .. ": " .. text)
                 assert.matches("redlock: " .. code .. ": ", text)
-                assert.is_true(on_servers "x" == 3)
+                assert.is_true(cluster:having "x" == 3)
             end
             status, text = ends(cli.start(cluster, home, {}, "lua", "--nodes",
                 "redis://127.0.0.1:1", file "assert(client:getLock 'x':tryLock())"))

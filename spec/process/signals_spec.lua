@@ -27,13 +27,6 @@ describe("a process that is told to end", function()
         cluster:flush()
     end)
 
-    -- How many servers have x: a majority is enough for a lock.
-    local function has_x()
-        local n = 0
-        cluster:each(function(s) n = n + s:call("EXISTS", "x") end)
-        return n
-    end
-
     -- A process that holds x, and goes on with that.
     local function holder(options, code)
         local p = support.child(cluster, options, [[
@@ -45,7 +38,7 @@ describe("a process that is told to end", function()
         ]] .. code, { stdin = "pipe" })
         assert.equal("ready", p:read_line(30))
         assert.equal("held", p:read_line(30))
-        support.eventually(function() return has_x() >= 2 end)
+        support.eventually(function() return cluster:having "x" >= 2 end)   -- a majority
         support.sleep(0.1)           -- it goes on
         return p
     end
@@ -154,7 +147,7 @@ describe("a process that is told to end", function()
             p:kill "TERM"
             assert.equal(143, p:wait(SOON))
             support.sleep(0.2)
-            assert.is_true(has_x() >= 2)
+            assert.is_true(cluster:having "x" >= 2)
             cluster:flush()
         end
     end)
@@ -205,7 +198,7 @@ describe("a process that is told to end", function()
         is_free "child"
         support.sleep(0.2)
         assert.is_true(p:alive())
-        assert.is_true(has_x() >= 2)
+        assert.is_true(cluster:having "x" >= 2)
         p:kill "TERM"
         assert.equal(143, p:wait(SOON))
         is_free()

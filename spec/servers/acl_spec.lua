@@ -227,9 +227,7 @@ describe("the documented ACL rules", function()
         assert.is_false(client:checkSequencer(seq))
         local second, larger
         local function on_all()
-            local n = 0
-            cluster:each(function(s) n = n + s:call("EXISTS", "app:x") end)
-            return n == #cluster
+            return cluster:having "app:x" == #cluster
         end
         repeat                                          -- a server may have had no floor yet
             second, larger = take_fenced "x"            -- kept by the watchdog

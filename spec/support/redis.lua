@@ -386,6 +386,15 @@ function Cluster:keys()
     return n
 end
 
+-- How many servers have a key.
+function Cluster:having(key)
+    local n = 0
+    self:each(function(server)
+        n = n + server:call("EXISTS", key)
+    end)
+    return n
+end
+
 function Cluster:await_idle()
     return each_running(self, Server.await_idle)
 end

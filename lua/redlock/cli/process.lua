@@ -1,5 +1,6 @@
 --- Processes and signals for the command: fork, exec, wait, by FFI. Not part of the library.
 
+local args = require "redlock.cli.args"
 local ffi = require "ffi"
 local bit = require "bit"
 
@@ -207,7 +208,7 @@ local function become(argv, opts, parent)
     end
     C.rlc_execvp(argv[1], list)
     local errno, why = ffi.errno(), strerror()
-    io.stderr:write("redlock: ", (argv[1]:gsub("%c", "?")), ": ", why, "\n")
+    io.stderr:write("redlock: ", args.words({ argv[1] }, 1), ": ", why, "\n")
     C.rlc_exit(errno == ENOENT and 127 or 126)
 end
 if jit then

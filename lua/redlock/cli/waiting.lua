@@ -65,7 +65,7 @@ function _M.say(client, name, refusal)
             end
         end
     end
-    if not err and (holder or not name) then     -- else the wait itself fails with it, or goes on
+    if not err and (holder or not name) then     -- else the wait fails with it, or continues
         report.note("waiting: ", refusal(holder and holder.label and holder or nil))
     end
 end

@@ -140,16 +140,28 @@ local function largest_token(old, rows)
     return known > old.size - quorum(old.size) and format("%.0f", most) or nil
 end
 
+-- Calls pass(rows), again and again as long as it returns false, as it has written something.
+-- @return what it returns then; or nil and an error
+local function until_settled(client, pass)
+    for _ = 1, PASSES do
+        local rows, err = read_servers(client)
+        if not rows then
+            return nil, err
+        end
+        local done, result = pass(rows)
+        if done ~= false then
+            return done, result
+        end
+    end
+    return refusal "the markers change all the time: does another change run?"
+end
+
 -- (1) and (2): ends the old list. Done when a look finds nothing to write.
 -- @return true, and the largest token or nil; or nil and an error
 local function close(change)
     local old = change.old
-    for _ = 1, PASSES do
-        local rows, err = read_servers(old)
-        local places, has_ended = nil, err
-        if rows then
-            places, has_ended = to_close(change, rows)
-        end
+    return until_settled(old, function(rows)
+        local places, has_ended = to_close(change, rows)
         if not places then
             return nil, has_ended
         elseif #places == 0 and has_ended then
@@ -163,8 +175,8 @@ local function close(change)
                 break                         -- somebody else has: look again
             end
         end
-    end
-    return refusal "the markers change all the time: does another change run?"
+        return false
+    end)
 end
 
 -- Whether a server of the new list is to get a marker now: true; false: no; or nil and an error.
@@ -186,12 +198,8 @@ end
 -- (3): begins a quarantine on each server of the new list. base: for their floors, or nil.
 local function begin_quarantines(change, base)
     local begun = {}
-    for _ = 1, PASSES do
-        local rows, err = read_servers(change.new)
-        if not rows then
-            return nil, err
-        end
-        local wrote, voting = 0, false
+    return until_settled(change.new, function(rows)
+        local settled, voting = true, false
         for _, row in ipairs(rows) do
             voting = voting or row.marker and row.marker.cluster == change.word
                 and row.marker.state == "a"
@@ -201,7 +209,7 @@ local function begin_quarantines(change, base)
             if wanted == nil then
                 return nil, why
             elseif wanted then
-                wrote = wrote + 1
+                settled = false
                 begun[place] = markers.write(change.new, place, rows[place].marker, "l",
                     change.word, change.list, base)
                 if not begun[place] then
@@ -209,11 +217,8 @@ local function begin_quarantines(change, base)
                 end
             end
         end
-        if wrote == 0 then
-            return true
-        end
-    end
-    return refusal "the markers change all the time: does another change run?"
+        return settled
+    end)
 end
 
 --- See client:change. gone: labels of old servers that are stopped permanently.
