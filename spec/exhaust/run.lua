@@ -35,7 +35,8 @@ local WORLDS = { { "ask", ALL }, { "release", ALL }, { "renewal", ALL }, { "quar
     { "force", { "plain", "deaf" } }, { "owners", LOCKS }, { "close", LOCKS },
     { "once", { "plain", "before" } }, { "line", { "fair" } },
     { "look", LOCKS }, { "wild", { "fenced" } },
-    { "ahead", { "fenced" } } }
+    { "ahead", { "fenced" } }, { "permits", { "permit" } },
+    { "older", { "fenced" } }, { "sequencer", { "fenced" } } }
 
 local function limits_of(world, kind)
     local limits = { odd = math.min(kinds[kind].odd, world.odd) }

@@ -206,6 +206,16 @@ function Stage.base_of(db)
     return db[FLOOR] and db[FLOOR].value.base
 end
 
+-- A server extends the slot of a semaphore that a majority gave.
+local function judge_slot(self, server, args)
+    local who = server:entry "redlock:{x}:who"
+    local slot = who and who.value[args[1]]
+    if slot and tonumber(slot) ~= tonumber(args[3]) then
+        self:wrong("server %d extends slot %s, and a majority gave slot %s", server.index + 1, slot,
+            args[3])
+    end
+end
+
 -- A server that forgot gives no vote, and gets no floor, before its quarantine has ended; nor one
 -- beyond all that was counted, while a majority knows that.
 local function on_script(self, server, result)
@@ -228,6 +238,7 @@ local function on_script(self, server, result)
     server.base = base
     if server.role == "extend" then
         note_no(self, server, vote)
+        judge_slot(self, server, server.args)
     end
     server.role = nil
 end
