@@ -68,6 +68,24 @@ describe("a brand-new cluster", function()
         assert.is_true(world:now() > 8)
     end)
 
+    it("is admitted by init though a server is silent for a while, not if it stays so", function()
+        local function silent(from, seconds)
+            local world = require("redlock.testing").new { new_cluster = true, round_trip = 0.1 }
+            local client, done = world:client(), nil
+            world:spawn(function() done = { client:init() } end)
+            world:advance(from)
+            world:freeze(3)
+            world:advance(seconds)
+            world:thaw(3)
+            world:advance(10)
+            return unpack(done)
+        end
+        for tenth = 0, 84 do
+            assert.is_true(silent(tenth / 10, 3))
+        end
+        assert.matches("a new cluster is all up", tostring(support.fails("config", silent(1, 30))))
+    end)
+
     it("is admitted by init, for everybody, when nobody who knew it came back", function()
         local other = support.warm_client(cluster, options())
         assert.is_nil((other:getLock("x"):tryLock()))

@@ -20,9 +20,10 @@ local concat, insert = table.concat, table.insert
 
 local _M = {}
 
--- Of init, in seconds: how long it waits for servers to be observed for longer, and the pause
--- between two looks.
+-- Of init, in seconds: how long it waits for servers to be observed for longer, or to answer; and
+-- the pause between two looks.
 local PATIENCE, PAUSE = 8, 0.2
+local LATE = { timeout = true, pending = true }
 
 local function in_one_line(name)
     return (gsub(gsub(script_text.own(name), "%-%-[^\n]*", ""), "%s+", " "))
@@ -103,7 +104,8 @@ local function objection(by, rows, force)
         return refusal("%s: %s", row.node, row.objection or "no answer about the marker"), false,
             #by.unknown == 0 and row.memory == "n"
     elseif #by.absent > 0 then
-        return refusal("a new cluster is all up, but %s %s not", list(by.absent), are(by.absent))
+        return refusal("a new cluster is all up, but %s %s not", list(by.absent), are(by.absent)),
+            LATE[by.absent[1].code]
     elseif #by.l + #by.s > 0 then
         local row = by.l[1] or by.s[1]
         return refusal("%s is not new: %s", row.node, row.objection)
@@ -116,7 +118,8 @@ local function objection(by, rows, force)
     end
 end
 
--- Why programs that are connected keep servers from being admitted: an error, or nil.
+-- Why programs that are connected keep servers from being admitted: an error, or nil; and whether
+-- a server was only late to tell.
 local function beside(client, rows)
     local asked, info = {}, ffi.new "rl_node_info"
     for i, row in ipairs(rows) do
@@ -132,8 +135,10 @@ local function beside(client, rows)
     for k, said in ipairs(question.ask_each(client, asked)) do
         local place = asked[k].place
         if said.code then
-            return refusal("%s does not show who uses it (%s): allow CLIENT LIST to this user "
-                .. "(+client|list)", client.options.nodes[place].label, said.message or said.code)
+            local late = LATE[said.code]
+            return refusal("%s does not show who uses it (%s)%s", client.options.nodes[place].label,
+                said.message or said.code, late and "" or ": allow CLIENT LIST to this user "
+                .. "(+client|list)"), late
         end
         rounds.load().rl_node_get_info(client.core, place - 1, info)
         local n, text = question.count_connections(said.data, is_in_use, info.named)
@@ -166,16 +171,16 @@ end
 
 -- Takes markers of another list away, by which nobody has voted: a first command had a mistake in
 -- its list. Whoever has that list says so before these servers are admitted, 5 s later.
--- @return nil, or an error
+-- @return nil, or an error; and whether that may pass soon
 local function take_over(client, rows)
-    local err = beside(client, rows)
+    local err, late = beside(client, rows)
     local seen = not err and markers.ask(client) or {}
     for place, one in ipairs(seen) do
         if one.state == "n" and one.cluster ~= markers.word(client) then
             markers.write(client, place, one, "n", markers.word(client), markers.list(client))
         end
     end
-    return err
+    return err, not err or late
 end
 
 -- What keeps init from admitting now; see objection(). sent: it has admitted some before.
@@ -187,14 +192,14 @@ local function what_prevents(client, rows, by, force, sent)
     end
     local err, passes, never = objection(by, rows, force)
     if never then
-        err = take_over(client, rows)
-        return false, err or refusal("the servers had another list"), not err
+        err, passes = take_over(client, rows)
+        return false, err or refusal("the servers had another list"), passes
     end
     if sent and #by.admitted > 0 and #by.n > 0 and passes then       -- a count came between
         err = nil
     end
     if not err and not sent then
-        err = beside(client, rows)
+        err, passes = beside(client, rows)
     end
     return false, err, passes
 end
