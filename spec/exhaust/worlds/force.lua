@@ -3,7 +3,7 @@
 
 return {
     odd = 2,
-    limits = { path = 2, start = 1, fault = 1, order = 1 },
+    limits = { path = 1, start = 1, fault = 1, order = 0 },
     roles = { extend = "path", force = "path", acquire = "path" },
     run = function(s, kind)
         local c = s:name(s.world:client(), "C")
