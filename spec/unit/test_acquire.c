@@ -197,6 +197,21 @@ SIM_TEST(contended_does_not_wait_for_the_silent, sim_up(3))
     CHECK(s->now_ms - t0 <= 2 * NODE_PAUSE_MS);
 }
 
+/* Nor for who was refused before and is not connected again, which is what is said of it. */
+SIM_TEST(nor_for_the_refused, sim_up(3))
+{
+    sim_put(s, 1, "k", 30000);
+    s->server[2].refuses = 1;
+    sim_cut(s, 2);
+    sim_let_go(s, sim_hold(s, "other", 1000));
+    sim_advance(s, 5000);
+    s->server[2].refuses = 0;
+    s->server[2].hushed = 1;
+    struct hold h = sim_acquire(s, "k", 30000, 1000);
+    CHECK_INT(sim_wait(s, h.round, SIM_TIMEOUT_MS - 1), RL_HELD);
+    CHECK_INT(h.round->slot[2].code, RL_REFUSED);
+}
+
 static void tie(int n)
 {
     if (n % 2)
@@ -459,7 +474,7 @@ SUITE(acquire, T(released_with_too_little_left),
       T(all_up), T(first_use_connects), T(byte_by_byte),
       T(won_at_the_majority), T(lost_when_a_majority_refuses),
       T(gate_is_asked_first), T(gate_asks_the_rest_again),
-      T(contended_does_not_wait_for_the_silent),
+      T(contended_does_not_wait_for_the_silent), T(nor_for_the_refused),
       T(a_tie_is_nobodys), T(a_majority_is_down), T(a_minority_is_down),
       T(votes_end_at_the_time_out), T(ends_within_its_time),
       T(asked_late_waits_one_time_out), T(late_votes_count), T(too_late_is_expired),
