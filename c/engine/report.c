@@ -75,8 +75,8 @@ void rl_node_get_info(rl_client *c, int i, rl_node_info *out)
     out->stats.ready = nd->state == NODE_READY;
     out->stats.code = out->stats.ready ? RL_OK : nd->code;
     out->lost = nd->lost;
-    out->server = info->server;
-    out->server.uptime_s += (now_ms - nd->info_ms) / 1000;
+    out->server = out->stats.ready || info->server.known ? info->server : nd->last;
+    out->server.uptime_s += out->stats.ready ? (now_ms - nd->info_ms) / 1000 : 0;
     out->unverified = out->stats.ready && !info->replid[0];
     out->heard_ms = nd->answered_ms;
     out->certificate_ends_s = nd->ends_s;

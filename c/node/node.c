@@ -143,6 +143,8 @@ int node_connected(struct node *nd, int64_t now_ms)
         node_unload(nd, i);
     nd->timing = nd->looking = 0;
     nd->listing = nd->listing < 0 ? -1 : 0;
+    if (nd->info.server.known)
+        nd->last = nd->info.server;
     memset(&nd->info, 0, sizeof(nd->info));
     nd->code = RL_OK;
     buf_clear(&nd->out);

@@ -131,6 +131,7 @@ struct node {
     int took8_ms;                 /* 8 times a moving average of how long answers take */
     struct info info;             /* from the last handshake, look or node_probe() */
     int64_t info_ms;              /* the last handshake or node_probe() */
+    rl_server_info last;          /* of the connections before this one, for reports */
     int timing;                   /* TIME is unanswered; -1: not permitted */
     int looking;                  /* INFO replication is unanswered */
     int64_t looked_ms;            /* node_look() last sent something */

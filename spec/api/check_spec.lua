@@ -147,6 +147,21 @@ describe("client:check()", function()
         end)
     end)
 
+    it("shows what a frozen server said last, also after another connection to it", function()
+        local server, row = support.server(), nil
+        local client = support.client({ server }, { timeout = 0.1, connect_timeout = 0.2 })
+        support.eventually(function() return client:check()[1].ready end)
+        server:freeze()
+        support.eventually(function()
+            row = client:check()[1]
+            return row.message == "no answer to the handshake"
+        end)
+        server:thaw()
+        assert.is_true(row.stale)
+        assert.equal("master", row.role)
+        assert.matches("the values shown are its last ones", row.remedy)
+    end)
+
     it("takes and releases a lock, and names the command that fails, and as whom", function()
         local server = support.server()
         local function tried(...)
