@@ -115,10 +115,11 @@ function _M.visit(limits, run, share, shares)
         local tape = remove(tapes)
         local choices, n = _M.choices(tape, limits), #tape
         local mine = n >= 2 or part[1] == 0 and (n == 1 or part[0] == 0)
-        if run(choices, tape, mine) == false then
+        local more = run(choices, tape, mine)
+        runs = runs + (mine and 1 or 0)
+        if more == false then
             break
         end
-        runs = runs + (mine and 1 or 0)
         for _, point in ipairs(choices.points) do
             for option = 2, point.options do
                 number[n] = n < 2 and number[n] + 1 or nil
