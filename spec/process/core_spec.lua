@@ -203,7 +203,7 @@ describe("the core", function()
                 if C.rl_known(core) ~= 0 then print("left at " .. n) end
             until ended
             print(n > 300)
-        ]]):format(support.cluster(3):text()), { stderr = "stdout" })
+        ]]):format(support.cluster(1):text()), { stderr = "stdout" })
         assert.equal("true\n", p:read_all(120))
         support.cleanup()
     end)

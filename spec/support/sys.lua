@@ -121,7 +121,7 @@ function _M.eventually(fn, timeout, what)
         local late = waited > timeout
         -- The longer it takes, the less matters when it is seen: looks of all specs use processors,
         -- those that start programs most of all.
-        _M.sleep(math.max(math.min(math.max(waited / 20, 0.002), 0.02),
+        _M.sleep(math.max(math.min(math.max(waited / 20, 0.002), 0.05),
             math.min(3 * (ended - looks), 0.1)))
     until late
     error(("timed out after %g s waiting for %s"):format(
