@@ -249,6 +249,16 @@ describe("servers that were used", function()
     end)
 end)
 
+it("init of servers without the guard wants a majority, and changes nothing", function()
+    local world = require("redlock.testing").new { client = { restart_guard = false } }
+    world:kill(1)
+    assert.is_true(world:client():init())
+    world:kill(2)
+    local err = support.fails("no_quorum", world:client():init())
+    assert.equal("refused", err.nodes[1].code)
+    world:close()
+end)
+
 it("init is not forced on servers that have votes as another number under the same name", function()
     local cluster = support.cluster(5, { new = true })
     assert.is_true(support.client(cluster):init())

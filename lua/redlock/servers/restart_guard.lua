@@ -67,11 +67,11 @@ local function list(rows)
 end
 
 -- Groups the rows: admitted; in quarantine by the letter in their marker: n, l, s, or young (not
--- begun, or not observed for long enough); disagrees, unknown, absent.
+-- begun, or not observed for long enough); disagrees, unknown, absent; off: up, without the guard.
 -- Second result: for how many seconds they were observed, as far as init needs it, all together.
 local function sort_out(rows)
     local by = { admitted = {}, n = {}, l = {}, s = {}, young = {}, disagrees = {}, unknown = {},
-        absent = {} }
+        absent = {}, off = {} }
     local new, observed = tonumber(rounds.load().RL_NEW_MS) / 1000, 0
     for _, row in ipairs(rows) do
         local group = not row.ready and "absent" or row.guard ~= "guarded" and row.guard
@@ -95,7 +95,7 @@ local function objection(by, rows, force)
     local function are(group)
         return #group == 1 and "is" or "are"
     end
-    if #by.absent == #rows then
+    if #by.absent + #by.off == #rows then
         return errors.new("no_quorum", "init", health.complaints(rows))
     elseif force then
         return nil
@@ -150,15 +150,6 @@ local function beside(client, rows)
     end
 end
 
--- With the guard off: whether a majority is up.
-local function are_up(rows)
-    local up = 0
-    for _, row in ipairs(rows) do
-        up = up + (row.ready and 1 or 0)
-    end
-    return up >= quorum(#rows)
-end
-
 -- Asks the servers.
 -- @return the rows of client:check(), and the time; or nil and an error
 local function ask_servers(client)
@@ -185,7 +176,7 @@ end
 
 -- What keeps init from admitting now; see objection(). sent: it has admitted some before.
 local function what_prevents(client, rows, by, force, sent)
-    local all = #by.admitted == #rows
+    local all = #by.admitted == #rows or #by.off >= quorum(#rows)
         or force and #by.admitted + #by.absent == #rows and #by.admitted >= quorum(#rows)
     if all then
         return true
@@ -227,11 +218,6 @@ function _M.init(client, force, note)
         local rows, now = ask_servers(client)
         if not rows then
             return nil, now
-        elseif not client.guarded then
-            if are_up(rows) then
-                return true
-            end
-            return nil, errors.new("no_quorum", "init", health.complaints(rows))
         end
         local by, observed = sort_out(rows)
         if observed > most then
