@@ -18,7 +18,7 @@ package.cpath = (env "SIM_CPATH" or "./build/?.so") .. ";" .. package.cpath
 jit.opt.start("maxtrace=8000", "maxmcode=65536", "sizemcode=64", "maxside=20", "hotloop=200",
     "hotexit=100")
 collectgarbage("setpause", 1000)
-local GARBAGE_KB = 32 * 1024
+local GARBAGE_KB = 128 * 1024
 local MOST = env "STOP" and 1 or 20      -- wrong runs, and no more
 io.stdout:setvbuf "line"
 

@@ -25,7 +25,7 @@ jit.opt.start("maxtrace=8000", "maxmcode=65536", "sizemcode=64", "maxside=20",
 -- Between two schedules hardly anything is alive: garbage is collected there, all at once.
 -- Within one, only if it makes ten times as much as all that lives.
 collectgarbage("setpause", 1000)
-local GARBAGE_KB = 32 * 1024
+local GARBAGE_KB = 128 * 1024
 
 io.stdout:setvbuf "line"
 

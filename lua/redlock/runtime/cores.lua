@@ -11,8 +11,8 @@ local _M = {}
 
 local MAX_TEXT = 1024        -- bytes of an error of rl_open, which may name a file
 
--- The collector does not see that a core has a thread and descriptors. So after MANY that were
--- not closed it looks for clients that a program has dropped; twice, as it may be at work already.
+-- The collector does not see that a core has a thread and descriptors. So after MANY that are
+-- still open it looks for clients that a program has dropped; twice, as it may be at work already.
 local MANY, opened = 32, 0
 
 local function count_opened()
@@ -22,6 +22,11 @@ local function count_opened()
         collectgarbage()
         collectgarbage()
     end
+end
+
+local function close_one(core)
+    opened = max(opened - 1, 0)
+    rounds.load().rl_close(core)
 end
 
 -- key: a string, or nil. close(core) is called when the core is collected.
@@ -40,13 +45,12 @@ end
 -- @return the core, which closes when collected; or nil and a sentence: what is wrong
 function _M.open(settings, nodes)
     count_opened()
-    return open(nil, settings, nodes, rounds.load().rl_close)
+    return open(nil, settings, nodes, close_one)
 end
 
 --- Releases all locks of a core, and closes its connections.
 function _M.close(core)
-    opened = max(opened - 1, 0)
-    rounds.load().rl_close(ffi.gc(core, nil))
+    close_one(ffi.gc(core, nil))
 end
 
 local function stop_serving(core, mailbox, close)
