@@ -58,7 +58,7 @@ function host.enter(world, part)
         hear(part "redlock.runtime.script_text")
         local own = part("redlock.runtime.script_text").own
         know("mark", own "marker.set")
-        know("tell", own "fenced.tell")
+        know("floors", own "fenced.tell")
         know("force", part("redlock.kinds.plain_lock").force_script)     -- asked of each alone
         roles["redlock:{server}:marker"] = "marker"
         local lock = part "redlock.lock.lock"

@@ -2,16 +2,16 @@
 
 local library = require "redlock.testing.library"
 local sha1 = require "redlock.testing.sha1"
+local base_step = require "spec.sim.base_step"
 local marker = require "spec.sim.marker_step"
 
-local format, insert, max, remove = string.format, table.insert, math.max, table.remove
+local format, insert, remove = string.format, table.insert, table.remove
 local ipairs, pairs, tonumber, type = ipairs, pairs, tonumber, type
 
 local C = library.core()
 local SECOND, MS = 1e6, 1e3
 local GUARDED = 3            -- RL_VOTE_GUARDED; what is more is it and a token
-local FARTHEST = 5e13        -- no clock leads tokens as far
-local MARKER, FLOOR = "redlock:{server}:marker", "redlock:{server}:floor"
+local MARKER, FLOOR = "redlock:{server}:marker", base_step.KEY
 
 local Stage = {}
 
@@ -216,8 +216,7 @@ local function judge_slot(self, server, args)
     end
 end
 
--- A server that forgot gives no vote, and gets no floor, before its quarantine has ended; nor one
--- beyond all that was counted, while a majority knows that.
+-- A server that forgot gives no vote, and gets no floor, before its quarantine has ended.
 local function on_script(self, server, result)
     local count, run = counted(server)
     if count and run == server.was[2] and count < server.was[1] then
@@ -232,8 +231,12 @@ local function on_script(self, server, result)
         self:wrong("server %d votes in its quarantine", server.index + 1)
     elseif early and base and base ~= server.base then
         self:wrong("server %d gets a floor in its quarantine", server.index + 1)
-    elseif base and base ~= server.base and not self.initiates then
-        self:judge_base(server, tonumber(base:sub(9)))
+    end
+    local why = base and base ~= server.base and base_step.wrong(self.world.world.servers, server,
+        base, C.sim_now(), 2 * self.lease * SECOND) or server.role == "floors"
+        and base_step.told(server, C.sim_now(), vote, result[2])
+    if why then
+        self:wrong("server %d %s", server.index + 1, why)
     end
     server.base = base
     if server.role == "extend" then
@@ -241,27 +244,6 @@ local function on_script(self, server, result)
         judge_slot(self, server, server.args)
     end
     server.role = nil
-end
-
--- A floor that the only server with a fault is taught comes from what the others have counted.
-function Stage:judge_base(server, base)
-    local most = 0
-    for _, other in ipairs(self.world.world.servers) do
-        local floor = other:entry(FLOOR)
-        if other ~= server and (other.struck or not floor) then
-            return
-        end
-        for _, text in pairs(other ~= server and floor.value or {}) do
-            most = max(most, tonumber(text:sub(9)) or 0)
-        end
-    end
-    if base > FARTHEST then
-        self:wrong("server %d is taught the floor %.0f, to which nobody can have counted",
-            server.index + 1, base)
-    elseif base > most then
-        self:wrong("server %d is taught the floor %d, and others know %d", server.index + 1, base,
-            most)
-    end
 end
 
 --- Judges what each script does.

@@ -3,8 +3,8 @@
 --   name
 --   needs   the assumptions without which it need not hold (README.md): memory, notice,
 --           counters, clocks, boottime. Nothing: it holds always.
---   of      fenced, guarded, family: checked in schedules that have it; absent: in all but those
---           of the family (family.lua)
+--   of      fenced, guarded, family: checked in schedules that have it; all: in all; absent: in
+--           all but those of the family (family.lua)
 --   on      { event = function(sim, ...) }: a text when it does not hold. Events:
 --           attempt(attempt, same)   a value was drawn; same: who had it before
 --           script(server, role, key, args, vote, attempt, info)   a server executed one of
@@ -19,6 +19,7 @@
 --           finish()                 at the end
 
 local base = require "spec.sim.sim"
+local base_step = require "spec.sim.base_step"
 local holding = require "spec.sim.holding"
 local marker_step = require "spec.sim.marker_step"
 local sharing = require "spec.sim.sharing"
@@ -318,11 +319,31 @@ _M.list = {
         end,
     } },
 
-    { name = "a marker's step is one of the model's", of = "guarded", on = {
+    -- ---- steps of the models ----
+
+    { name = "a marker's step is one of the model's", of = "all", on = {
         write = function(sim, server, key, old, new)
             local why = key == "redlock:{server}:marker" and new
                 and marker_step.wrong(old and old.value, new.value, any_calls(sim, "init"))
             return why and server.lane .. ": " .. why
+        end,
+    } },
+
+    { name = "a base is what others gave out", of = "all", on = {
+        script = function(sim, server, role, _, _, vote, _, n)
+            local why = role == "tell" and base_step.told(server, sim.now(), vote, n)
+            return why and server.lane .. " " .. why
+        end,
+        write = function(sim, server, key, old, new)
+            local text = key == base_step.KEY and new and new.value.base
+            if text and text ~= (old and old.value.base) and not sim.twin then
+                local away_us = 0
+                for _, p in ipairs(sim.processes) do
+                    away_us = max(away_us, p.stopped_us)
+                end
+                local why = base_step.wrong(sim.servers, server, text, sim.now(), away_us)
+                return why and server.lane .. " " .. why
+            end
         end,
     } },
 
@@ -423,7 +444,9 @@ end
 -- Whether a schedule is one of those that an invariant is about.
 local function is_of(sim, invariant)
     local of = invariant.of
-    if of == "family" or sim.family and not OF_BOTH[invariant.name] then
+    if of == "all" then
+        return true
+    elseif of == "family" or sim.family and not OF_BOTH[invariant.name] then
         return of == "fenced" and sim.has_tokens
             or of == "family" and sim.family ~= nil and (sim.guarded or not invariant.guarded)
     end

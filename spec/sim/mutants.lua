@@ -952,6 +952,19 @@ return {
         guarded = true, fenced = 100, from = "if (lacking < quorum_size(n) && ", to = "if (0 && ",
         by = { "a base is what others gave out" } },
 
+    { name = "a base for less than was told", file = "c/core/rounds/teach.c", guarded = true,
+        fenced = 100, from = "return most;", to = "return most - 1;",
+        by = { "a base is what others gave out" } },
+
+    { name = "a base for more than was told", file = "c/core/rounds/teach.c", guarded = true,
+        fenced = 100, from = "return most;", to = "return most + 1;",
+        by = { "a base is what others gave out" } },
+
+    { name = "a server tells what it was taught, not what it gave out",
+        file = "lua/redlock/scripts/fenced/tell.lua", guarded = true, fenced = 100,
+        from = "math.max(number(base), number(most))", to = "number(base)",
+        by = { "a base is what others gave out" } },
+
     { name = "a marker is set over another one", file = "lua/redlock/scripts/marker/set.lua",
         guarded = true, from = "if marker ~= ARGV[1] then", to = "if false then",
         by = { "who forgot does not vote", "one holder",

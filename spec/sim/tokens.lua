@@ -4,6 +4,7 @@
 -- to it. What one execution of a script does needs nothing.
 
 local base = require "spec.sim.sim"
+local base_step = require "spec.sim.base_step"
 
 local format, match, tonumber, tostring = string.format, string.match, tonumber, tostring
 local MS, SECOND, max = base.MS, base.SECOND, math.max
@@ -11,8 +12,7 @@ local count = require("spec.sim.attempts").count
 
 local _M = {}
 
-local FLOOR = "redlock:{server}:floor"
-local LIMIT = 5e13           -- no clock here leads as far
+local FLOOR, LIMIT = base_step.KEY, base_step.LIMIT
 local STEP = 32              -- of fenced/counter.lua
 
 --- The number in a counter or in a field of the floors, and in which run it was written.
@@ -160,56 +160,6 @@ local function record(sim, server, role, name, args, vote, attempt, info)
         end
         witness(server, attempt, name, info)
     end
-end
-
--- ---- what servers say of their floors (fenced/tell.lua) ---------------------------
-
-local NOTHING, ALL = 0, 1
-local ASKED_US = 3.2 * SECOND            -- teach.c asks that long, and its answer is on its way
-
---- Keeps what a server said: when it had no floors, and the numbers that it gave out.
-local function note_told(sim, server, role, vote, n)
-    local told = server.told or {}
-    server.told = told
-    if role == "tell" and vote == NOTHING then
-        server.lacked_at = sim.now()
-        server.lacks_since = server.lacks_since or sim.now()
-    elseif role == "tell" and vote == ALL then
-        told[#told + 1] = { at = sim.now(), n = n }
-    end
-end
-
---- The smallest number that a server said since then; nil: none.
-local function least_told(server, since)
-    local least
-    for _, told in ipairs(server.told or {}) do
-        least = told.at >= since and (least and least < told.n and least or told.n) or least
-    end
-    return least
-end
-
---- For how long a process may have been stopped behind its question.
-local function away_us(sim)
-    local us = 0
-    for _, p in ipairs(sim.processes) do
-        us = max(us, p.stopped_us)
-    end
-    return us
-end
-
---- Whether a base comes from whom it must: N - q + 1 others, or the clocks if a majority had none.
-local function is_well_founded(sim, server, n)
-    local since = (server.lacks_since or sim.now()) - ASKED_US - away_us(sim)
-    local numbers, lacking = {}, 0
-    for _, other in ipairs(sim.servers) do
-        lacking = lacking + ((other.lacked_at or -1) >= since and 1 or 0)
-        if other ~= server then
-            numbers[#numbers + 1] = least_told(other, since)
-        end
-    end
-    table.sort(numbers)
-    local needed = numbers[sim.n - sim.quorum + 1]
-    return lacking >= sim.quorum or needed and n >= needed
 end
 
 local WITNESS = { acquire = true, confirm = true, extend = true, heal = true, import = true }
@@ -443,23 +393,6 @@ _M.list = {
                 and (sim.guarded or sim.servers[1].lost_at < 0) and format(
                 "%s: the sequencer with token %s of %s is current, and was let go",
                 call.task.lane, number(call.held_token), call.name)
-        end,
-    } },
-
-    -- And the clocks decide only where a majority has none.
-    { name = "a base is what others gave out", on = {
-        script = function(sim, server, role, _, _, vote, _, info)
-            note_told(sim, server, role, vote, info)
-        end,
-        write = function(sim, server, key, old, new)
-            local least = key == FLOOR and new and of_this_run(server, new.value.base)
-            if not least or sim.twin or old and old.value.base == new.value.base then
-                return nil
-            end
-            local right = is_well_founded(sim, server, least)
-            server.lacks_since = nil
-            return not right and format("%s gets the base %s of nobody", server.lane,
-                number(least))
         end,
     } },
 

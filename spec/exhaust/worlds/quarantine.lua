@@ -5,7 +5,7 @@ return {
     odd = 3,
     limits = { path = 2, start = 0, fault = 2, order = 1 },
     faults_for = 2.2,
-    roles = { marker = "path", mark = "path", tell = "path", life = "moment" },
+    roles = { marker = "path", mark = "path", floors = "path", life = "moment" },
     run = function(s, kind)
         s:play(function()
             s:start()
