@@ -79,6 +79,7 @@ byte voted[2], resent[2], owed[2], absent[2];    /* a bit for each server */
 
 byte breaks = BREAKS, faults = FAULTS, losses = LOSSES, gains = GAINS;
 bool forced;                                     /* A's lock was opened by force */
+byte taken_late;              /* servers that a late acquire of A took after that */
 
 /* Never two holders at once, unless by force: checked whenever somebody's validity grows. */
 #define VALID(c) (held[c] && now < until[c])
@@ -98,7 +99,8 @@ inline execute_set(i, v, ticks, vote)
 {
     if
     :: guarded[i] > 0 -> vote = 4                /* no vote */
-    :: guarded[i] == 0 && key[i] == 0 -> key[i] = v; live_for(i, ticks); vote = 1
+    :: guarded[i] == 0 && key[i] == 0 -> key[i] = v; live_for(i, ticks); vote = 1;
+        taken_late = taken_late + (forced && v == 1)
     :: guarded[i] == 0 && key[i] == v -> vote = 2
     :: else -> vote = 3
     fi
@@ -108,8 +110,12 @@ inline execute_set(i, v, ticks, vote)
 inline execute_heal(i, v, ticks)
 {
     if
+#ifdef OVERWRITES
+    :: true -> key[i] = v; live_for(i, ticks)
+#else
     :: key[i] == 0 -> key[i] = v; live_for(i, ticks)
     :: else
+#endif
     fi
 }
 
@@ -323,7 +329,8 @@ inline extend(c)
         :: WON(c) && now < until[c] ->
             until[c] = (began[c] + LEASE - DRIFT > until[c] -> began[c] + LEASE - DRIFT
                                                              : until[c]);
-            assert(!late);             /* it began after the lock had been opened */
+            /* If it began after the lock had been opened, late acquires had taken it again. */
+            assert(!late || taken_late >= QUORUM);
             EXCLUSIVE;
             heal(c, 0); heal(c, 1); heal(c, 2)
         :: no[c] >= QUORUM -> held[c] = false    /* disowned */
