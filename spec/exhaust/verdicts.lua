@@ -49,10 +49,11 @@ function Stage:got(who, lock, token)
     return hold
 end
 
--- What a server has counted to, and in which memory; nil: nothing.
+-- What a server has counted to, and in which memory ("=" behind it: it is lent, and no counter);
+-- nil: nothing.
 local function counted(server)
     local counter = server:entry "redlock:{x}:fence"
-    local run, n = (counter and counter.value or ""):match "^(%x%x%x%x%x%x%x%x)=?(%d+)"
+    local run, n = (counter and counter.value or ""):match "^(%x%x%x%x%x%x%x%x=?)(%d+)"
     return tonumber(n), run
 end
 
@@ -219,7 +220,7 @@ end
 -- A server that forgot gives no vote, and gets no floor, before its quarantine has ended.
 local function on_script(self, server, result)
     local count, run = counted(server)
-    if count and run == server.was[2] and count < server.was[1] then
+    if count and #run == 8 and run == server.was[2] and count < server.was[1] then
         self:wrong("server %d counts back from %.0f to %.0f", server.index + 1, server.was[1],
             count)
     end
