@@ -86,6 +86,12 @@ describe("a lock that is held as another kind of lock", function()
         end
     end)
 
+    it("is found beside a set that will soon be free", function()
+        assert(client:getMultiLock({ "a", "c" }):tryLock(5, 1))
+        assert(client:getFairLock("b"):tryLock(5))
+        is_deadlock(client:getMultiLock({ "a", "b" }):tryLock(5))
+    end)
+
     it("is not waited for by its thread, as a set", function()
         assert(client:getMultiLock({ "a", "b" }, { owner = 1 }):lock())
         support.fails("deadlock", client:getLock("b", { owner = 2 }):tryLock(9))
