@@ -106,6 +106,8 @@ describe("redlock, while servers may have forgotten locks,", function()
                 assert.equal(FAILED, status, text)
                 assert.matches(command:lower() .. "%f[%A]", text:lower())
                 assert.not_matches("waiting", text)
+                sys.write_file(home .. "/.config/redlock.conf", ("max_lease = %d\nlease = %d\n"
+                    .. "patience = 1\n"):format(MAX_LEASE, MAX_LEASE))
                 status, text = redlock("run", "x", "--plain", "--", "true")
                 assert.equal(FAILED, status, text)
                 if command ~= "EVALSHA" then
