@@ -89,7 +89,8 @@ function _M.read(word)
 end
 
 -- Shares are by the first odd choice, and where these are too few by the second one, too: a share
--- repeats what its runs begin with, so it should have few first ones.
+-- repeats what its runs begin with, so it should have few first ones. With three odd choices
+-- that costs little, and they are by the second one, or shares would differ much.
 local FIRST_ONES = 60
 
 -- The largest divisor that is not larger than FIRST_ONES.
@@ -107,7 +108,7 @@ end
 -- @param share   0 .. shares - 1
 -- @return how many runs of this share there were
 function _M.visit(limits, run, share, shares)
-    local of = { [0] = by_first(shares) }
+    local of = { [0] = limits.odd > 2 and 1 or by_first(shares) }
     of[1] = shares / of[0]
     local part = { [0] = share % of[0], floor(share / of[0]) }
     local runs, number, tapes = 0, { [0] = 0, 0 }, { {} }
