@@ -4,7 +4,7 @@
 -- choose(). The first option is what usually happens; each other one is odd, and counts against
 -- the limit of its class. Two runs with the same choices are the same, so the explorer needs no
 -- copies of a world: it runs one without odd choices, sees which there were, and runs each
--- again with one more odd choice behind the last one. What comes after an odd choice is thus
+-- again with one more odd choice after the last one. What comes after an odd choice is thus
 -- chosen among the events of the run that has it.
 
 local concat, floor, insert, remove = table.concat, math.floor, table.insert, table.remove
@@ -17,7 +17,7 @@ local Choices = {}
 Choices.__index = Choices
 
 --- @param tape  the odd choices: a list of { at: which call of choose() it is, option }
--- Whoever wants to hear of each odd choice when it is made sets `tell`, a function of the choices.
+-- If `tell`, a function of the choices, is set, each odd choice calls it.
 function _M.choices(tape, limits)
     local left = {}
     for class, n in pairs(limits) do

@@ -155,7 +155,7 @@ local function travel(self, server, conn, argv, n, what)
         insert(hold_back(self, server, conn, delay_us(self, server, path.late)),
             { argv = argv, n = n, what = what })
     elseif not path.lost then
-        self.muted[conn] = self.muted[conn] or path.mute     -- later answers come behind it
+        self.muted[conn] = self.muted[conn] or path.mute     -- later answers are lost, too
         execute(self, server, conn, argv, n, what)
     end
     if path.breaks then

@@ -11,7 +11,7 @@ local SECOND, MS = 1e6, 1e3
 
 -- What may become of a server. `lives`: its connections stay.
 local FAULTS = {
-    { "goes on" },
+    { "nothing happens" },
     { "restarts with its data" },
     { "restarts empty", forgets = true },
     { "is flushed", forgets = true, lives = true },
@@ -19,9 +19,9 @@ local FAULTS = {
 }
 -- What may become of a client; the second list: between two statements.
 local STILL = { "stands still for a lease", still = true }
-local TROUBLES = { { "goes on" }, STILL, { "is cut off from all servers", cut = true },
+local TROUBLES = { { "nothing happens" }, STILL, { "is cut off from all servers", cut = true },
     { "is 0.1 s away from all servers", away_us = 0.1 * SECOND } }
-local READS = { { "goes on" }, STILL }
+local READS = { { "nothing happens" }, STILL }
 local START = { { "later" }, { "B begins" } }
 
 local Stage = {}

@@ -53,7 +53,7 @@ local function new(world, x, key, events)
     return self
 end
 
---- Lets go of a hold, which was entered so often. Nobody hears that it was in time if it was not.
+--- Releases a hold as often as it was entered. A release after its end must not report success.
 function Stage:release(hold, lock, entered)
     for _ = entered or 1, 1, -1 do
         local left = lock:remaining()
@@ -64,7 +64,7 @@ function Stage:release(hold, lock, entered)
     end
 end
 
---- Asks, waits, and holds for so many seconds, unless its lease ends sooner.
+--- Asks, waits, and holds for `seconds`, unless its lease ends sooner.
 -- @param fn  called before it releases, or nil
 -- @return whether it got it
 function Stage:hold(who, lock, wait, kind, seconds, fn)
@@ -83,7 +83,7 @@ function Stage:hold(who, lock, wait, kind, seconds, fn)
     return true
 end
 
---- Holds and renews for so many seconds, and who is cut off meanwhile until it has lost it.
+--- Holds and renews for `seconds`; a client that is cut off holds until its hold has ended.
 -- @param deaf  it does not listen to losses
 function Stage:keep(who, lock, seconds, deaf)
     local ok, err = lock:lock()

@@ -30,7 +30,7 @@ end
 
 -- ---- holds -----------------------------------------------------------------------------
 
---- Somebody has it: whoever holds must be alone while it is valid, until gone().
+--- A client holds, and must be alone while its hold is valid, until gone().
 -- @param lock   what says how long it is valid
 -- @param token  or nil
 -- @return the hold

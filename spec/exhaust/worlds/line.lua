@@ -21,7 +21,7 @@ return {
             end
             return two
         end
-        -- Whoever is in trouble may lose his place: only C may be.
+        -- A client in trouble may lose its place, so only C may be in trouble.
         local function wait(who, client)
             local before = in_line()
             s:hold(who, kind.b(client), 60, kind, 0.01, function()
