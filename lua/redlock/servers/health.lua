@@ -163,9 +163,10 @@ local EVIDENCE = {
             return true
         end
         local late = code and code.silent or is_slow(row, client)
+        local advice = code and node_codes.remedy(seen.code, seen.message)
         return late and slow(row, client) or { kind = code and seen.code or "pending",
-            verdict = "error", message = "no lock was tried on it: "
-            .. (seen.message or "it was connected too late") }
+            verdict = "error", message = "no lock was tried on it: " .. (seen.message
+            or "it was connected too late") .. (advice and ". " .. advice or "") }
     end,
     function(row, client, seen, told)        -- the fencing tokens of before
         local alone = row.floors and not client.guarded        -- it begins with its clock
