@@ -644,13 +644,15 @@ static void run(rl_lease *mine, int64_t ms)
         pthread_join(loop[i], NULL);
 }
 
-/* Nothing is left of it that would last longer than the leases that were dropped. */
+/* Nothing is left of it that would last longer than the leases that were dropped: the main one
+ * would outlast this patience. */
 static void check_all_free(void)
 {
     rl_client *c = open_client(NULL);
+    connect_all(c);
     for (int i = 0; i < NAMES + 2; i++) {
         const char *name = i < NAMES ? this.locks[i].name : i == NAMES ? "main" : "child";
-        rl_lease *lease = take(c, name, LEASE_MAX_MS, 2 * LEASE_MAX_MS);
+        rl_lease *lease = take(c, name, LEASE_MAX_MS, 5000);
         if (EXPECT(lease))
             rl_lease_free(lease, RL_DROP);
     }
