@@ -209,14 +209,21 @@ function _M.ports_taken()
     return #reserved
 end
 
+-- Clients that a test did not close come back to a port for half a minute: to this process it
+-- is not given twice, and to others only after a minute.
+local left = {}                          -- { fd, until when }: the oldest first
+
 -- All but the n that were taken first.
 function _M.release_ports(n)
+    local time = now()
     for _ = n + 1, #reserved do
-        C.sup_close(table.remove(reserved))
+        left[#left + 1] = { table.remove(reserved), time + 60 }
+    end
+    while left[1] and left[1][2] < time do
+        C.sup_close(table.remove(left, 1)[1])
     end
 end
 
--- None twice: clients that a test did not close come back to a port for half a minute.
 -- Below the range for outgoing connections: these could otherwise take the
 -- port while its server is down, or even connect to themselves on it.
 local ports_tried
