@@ -87,11 +87,12 @@ end
 
 -- ---- all -------------------------------------------------------------------------------
 
--- The shares to run: the first, how far the next one is, and of how many.
-local function part(j)
+-- The first share to run of the i-th world and kind, on j cores, and of how many: not all of them
+-- the k-th, as shares that begin alike are as large.
+local function part(i, j)
     local k, n = (env "PART" or "0 1"):match "^(%d+) (%d+)$"
     n = tonumber(n or env "PART")
-    return (k and tonumber(k) or seeds.first() % n) * j, n * j
+    return ((k and tonumber(k) or seeds.first()) + 37 * i) % n * j, n * j
 end
 
 local function wanted(list, name)
@@ -113,14 +114,14 @@ local function crashed_in(work)
 end
 
 -- Runs one world and kind, a process for each core.
-local function share_out(name, kind, j)
-    local first, shares = part(j)
+local function share_out(name, kind, i, j)
+    local first, shares = part(i, j)
     local pipes, runs, bad, seconds = {}, 0, 0, 0
-    for i = 0, j - 1 do
-        pipes[i + 1] = io.popen(("EXHAUST_WORK='%s %s %d %d' luajit spec/exhaust/run.lua"):format(
-            name, kind, first + i, shares))
+    for k = 0, j - 1 do
+        pipes[k + 1] = io.popen(("EXHAUST_WORK='%s %s %d %d' luajit spec/exhaust/run.lua"):format(
+            name, kind, first + k, shares))
     end
-    for i, pipe in ipairs(pipes) do
+    for k, pipe in ipairs(pipes) do
         local done = false
         for line in pipe:lines() do
             local n, wrong, took = line:match "^= (%d+) (%d+) ([%d.]+)$"
@@ -135,7 +136,7 @@ local function share_out(name, kind, j)
         if not done then
             runs, bad = runs + 1, bad + 1
             print(("WORLD=%s KIND=%s RUN=%s make exhaust: %s: it crashes"):format(name, kind,
-                crashed_in(("%s %s %d %d"):format(name, kind, first + i - 1, shares))))
+                crashed_in(("%s %s %d %d"):format(name, kind, first + k - 1, shares))))
         end
     end
     print(("%-11s %-11s %8d runs  %4d wrong  %6.1f s of processor"):format(name, kind, runs, bad,
@@ -144,11 +145,13 @@ local function share_out(name, kind, j)
 end
 
 local function everything()
-    local j, runs, bad = tonumber(env "J" or jobs.cores()), 0, 0
+    local j, i, runs, bad = tonumber(env "J" or jobs.cores()), 0, 0, 0
     for _, one in ipairs(WORLDS) do
-        for _, kind in ipairs(wanted(env "WORLD", one[1]) and one[2] or {}) do
-            if wanted(env "KIND", kind) and not (env "STOP" and bad > 0) then
-                local more, wrong = share_out(one[1], kind, j)
+        for _, kind in ipairs(one[2]) do
+            i = i + 1
+            if wanted(env "WORLD", one[1]) and wanted(env "KIND", kind)
+                and not (env "STOP" and bad > 0) then
+                local more, wrong = share_out(one[1], kind, i, j)
                 runs, bad = runs + more, bad + wrong
             end
         end
