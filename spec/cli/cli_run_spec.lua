@@ -358,9 +358,10 @@ describe("redlock run", function()
         local file = support.tmpdir() .. "/leaves.lua"
         sys.write_file(file, [[
             local ffi = require "ffi"
-            ffi.cdef "int setpgid(int, int); int getpgid(int); int getppid(void);"
+            ffi.cdef "int setpgid(int, int); int getpgid(int); int getppid(void); int pause(void);"
             assert(ffi.C.setpgid(0, ffi.C.getpgid(ffi.C.getppid())) == 0)
             os.execute "sleep 60 & echo $PPID $!; wait"
+            ffi.C.pause()                -- its children may get the signal before it
         ]])
         local p = start("exec luajit " .. file)
         local list = pids(p)
