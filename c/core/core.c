@@ -143,7 +143,8 @@ void core_lost(struct core *core, int i, int code, const char *text, int64_t now
     uint32_t others = NODES_WHERE(core, k, k != i && core->nodes[k].state == NODE_READY);
     int urgent = core->held && !state_majority(core, others) &&
                  core->lease_ms < 8 * NODE_BACKOFF_MAX_MS;
-    nd->backoff_ms = urgent ? core->lease_ms / 8 : NODE_BACKOFF_MAX_MS;
+    int64_t often_ms = core->lease_ms > 16 ? core->lease_ms / 8 : 2;     /* never without a pause */
+    nd->backoff_ms = urgent ? often_ms : NODE_BACKOFF_MAX_MS;
     node_down(nd, code, text, now_ms, state_random(core));
     nd->lost = code;
     core->auth_failures += code == RL_AUTH;

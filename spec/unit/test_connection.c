@@ -280,6 +280,24 @@ SIM_TEST(holds_seldom_ask_who_refuses_them, sim_up(3))
     CHECK(opened == 4 || opened == 5);
 }
 
+/* While a majority is away, holders come back in time: but never without a pause. */
+static void a_short_lease_leaves_a_pause(void)
+{
+    struct sim *s = sim_up(3);
+    sim_hold(s, "k", 7);
+    for (int i = 0; i < 2; i++) {
+        s->server[i].refuses = 1;
+        sim_cut(s, i);
+    }
+    struct hold h = sim_acquire(s, "l", 1000, 1000);
+    sim_run(s);                        /* ends */
+    CHECK(s->core.nodes[1].failures > 0);
+    CHECK(s->core.nodes[1].retry_ms > s->now_ms);
+    sim_heal(s);
+    sim_result(s, h.round);
+    sim_finish(s);
+}
+
 /* A server goes down under HOLDERS clients, in one moment, for a minute: when each tries to
  * connect, and what it is told. */
 enum { HOLDERS = 64, MINUTE_MS = 60000 };
@@ -328,7 +346,8 @@ static void many_holders_do_not_come_at_once(void)
 }
 
 SUITE(connection, T(holds_want_every_server), T(holds_seldom_ask_who_refuses_them),
-      T(many_holders_do_not_come_at_once), T(break_at_the_deadline), T(second_break_of_a_stable_connection),
+      T(a_short_lease_leaves_a_pause), T(many_holders_do_not_come_at_once),
+      T(break_at_the_deadline), T(second_break_of_a_stable_connection),
       T(break_under_everything), T(full_queue_delays_the_release),
       T(too_much_debt_is_forgone), T(endless_refusals_are_bounded),
       T(twins_are_refused_by_name), T(a_twin_pays_for_the_other),

@@ -246,8 +246,8 @@ static void fault(struct chaos *c)
         sv->instead[script] = NULL;
         break;
     case 7:
-        sv->say[script] = NULL;
-        sv->instead[script] = trouble;
+        sv->say[script] = NULL;              /* who has executed it does not say BUSY */
+        sv->instead[script] = trouble && !strncmp(trouble, "-BUSY", 5) ? NULL : trouble;
         break;
     default:
         sv->room = rng_one_in(&c->rng, 2) ? SIZE_MAX : (size_t)rng_below(&c->rng, 300);
