@@ -142,7 +142,8 @@ function _M.finish(p, ends, others)
         end
     end
     if not p.read then
-        p.text, p.read = (p.text or "") .. "\n" .. (p:read_all(5) or ""), true
+        local rest = (p:read_all(5) or ""):gsub("/redlock%-%w+/", "/")     -- may look like a word
+        p.text, p.read = (p.text or "") .. "\n" .. rest, true
     end
     return p
 end

@@ -174,7 +174,7 @@ return {
 
     { name = "holders come back as late as others", file = "c/core/core.c",
         unit = "watchdog.holders_come_back",
-        from = "nd->backoff_ms = urgent ? core", to = "nd->backoff_ms = 0 && urgent ? core" },
+        from = "nd->backoff_ms = urgent ?", to = "nd->backoff_ms = 0 && urgent ?" },
 
     { name = "holders hurry beside a majority", file = "c/core/core.c",
         unit = "watchdog.holders_beside_a_majority",
