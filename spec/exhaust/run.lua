@@ -1,6 +1,7 @@
 --- Visits small worlds whole (make exhaust), or a part of them, or one run. Environment:
 --   WORLD, KIND   only these: names with commas (worlds/, kinds.lua)
---   PART          "k n": the k-th of n shares, from 0; "n": one of n that changes with the commit
+--   PART          "k n": of each world and kind one of n shares, another one for each k of 0 to
+--                 n - 1; "n": with a k that changes with the commit
 --   LIMITS        "path=1 fault=0": of odd choices, instead of those of the worlds
 --   RUN           one run of one world and kind, as a wrong one is printed: with all its events
 --   J             on how many cores (as many as there are)

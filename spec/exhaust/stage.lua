@@ -121,7 +121,7 @@ function Stage:start()
     self:moment(nil, "at once")
 end
 
---- Runs a, which calls start(), for so many seconds, and b from some moment in them on; then lets
+--- Runs a, which calls start(), for `seconds`, and b from some moment in them on; then lets
 -- `more` pass, in which all goes as usual.
 function Stage:play(a, b, seconds, more)
     function self.begin()
@@ -143,7 +143,7 @@ end
 -- @param world   { odd: how many odd choices at most; limits: of each class; roles: of messages ->
 --   "path": they have a choice of paths, "moment": they are moments; in_trouble: who may be
 --   in trouble; pauses: also before it looks at its hold; replicas: of each server; lease,
---   options: of its clients; faults_for: servers may restart for so many seconds; run:
+--   options: of its clients; faults_for: seconds in which servers may restart; run:
 --   function(stage, kind) }
 -- @param kind    { key: whose ends are moments, ... } (kinds.lua)
 -- @param events  a list for the log, or nil

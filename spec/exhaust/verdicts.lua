@@ -49,8 +49,8 @@ function Stage:got(who, lock, token)
     return hold
 end
 
--- What a server has counted to, and in which memory ("=" behind it: it is lent, and no counter);
--- nil: nothing.
+-- What a server has counted to, and in which memory (with "=" after it: it is lent, and no
+-- counter); nil: nothing.
 local function counted(server)
     local counter = server:entry "redlock:{x}:fence"
     local run, n = (counter and counter.value or ""):match "^(%x%x%x%x%x%x%x%x=?)(%d+)"

@@ -80,7 +80,7 @@ local function new_cluster()
     return cluster
 end
 
--- Judges what the workers wrote, and goes on with the quiet names.
+-- Judges what the workers wrote, then the quiet names.
 local function judge(how, cluster, quiet, load)
     local n = load:stop()
     assert.is_true(n.took > 50)

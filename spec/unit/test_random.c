@@ -386,7 +386,7 @@ static void schedules_keep_the_promises(void)
 
 /* ---- a checker that never fails proves nothing ---- */
 
-/* How many schedules of so many find out that the servers are broken. */
+/* How many of these schedules find out that the servers are broken. */
 static int caught(int runs, int greedy, int hasty)
 {
     int found = 0;

@@ -1,7 +1,7 @@
 --- The first server has a floor that no counter can have come to, and one loses its memory, as in
 -- quarantine.lua. Nobody is taught that. B may need an operator.
 
-local FLOOR = "redlock:{server}:floor"
+local FLOOR = require("spec.sim.base_step").KEY
 
 return setmetatable({
     odd = 2,
