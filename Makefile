@@ -74,10 +74,10 @@ CORE = $(BUILD)/redlock/core-$(ABI).so
 IN_WORLD = $(filter-out $(addprefix c/,io/net.c io/conn.c io/linger.c \
                engine/keeper.c),$(SRC)) $(wildcard c/world/*.c)
 WORLD_OBJ = $(IN_WORLD:c/%.c=$(BUILD)/obj/%.o)
-WORLD = $(BUILD)/redlock/world-$(ABI).so
+WORLD_CORE = $(BUILD)/redlock/world-$(ABI).so
 
 .PHONY: all
-all: $(BUILD)/redlock/core.so $(WORLD) $(BUILD)/redlock/cdef.lua ## build the core, below build/
+all: $(BUILD)/redlock/core.so $(WORLD_CORE) $(BUILD)/redlock/cdef.lua ## build the core, below build/
 
 # The words of the codes, and of the reasons, from their names: report.c includes both.
 $(BUILD)/code_words.h: c/redlock.h
@@ -104,7 +104,7 @@ $(CORE): $(OBJ)
 	@mkdir -p $(@D)
 	$(CC) $(LINK) $(LDFLAGS) -o $@ $(OBJ) $(CORE_HIREDIS) -ldl
 
-$(WORLD): $(WORLD_OBJ)
+$(WORLD_CORE): $(WORLD_OBJ)
 	@mkdir -p $(@D)
 	$(CC) $(LINK) -Wl,-soname,$(@F) $(LDFLAGS) -o $@ $(WORLD_OBJ) $(CORE_HIREDIS) -ldl
 
@@ -130,7 +130,7 @@ install-lua: all ## install only the Lua modules, core and command
 	    install -D -m 644 $$f "$(DESTDIR)$(LUADIR)/$${f#lua/}" || exit 1; done
 	install -D -m 644 $(BUILD)/redlock/cdef.lua "$(DESTDIR)$(LUADIR)/redlock/cdef.lua"
 	install -D -m 755 $(CORE) "$(DESTDIR)$(LIBDIR)/redlock/core-$(ABI).so"
-	install -D -m 755 $(WORLD) "$(DESTDIR)$(LIBDIR)/redlock/world-$(ABI).so"
+	install -D -m 755 $(WORLD_CORE) "$(DESTDIR)$(LIBDIR)/redlock/world-$(ABI).so"
 	install -D -m 755 lua/redlock/cli/redlock "$(DESTDIR)$(BINDIR)/redlock"
 
 install-c: all ## install only redlock.h, the C library and redlock.pc

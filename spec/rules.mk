@@ -147,7 +147,7 @@ $(COVER)/threads: $(BUILD)/test/spec/unit/threads.o $(COVER_OBJ)
 $(COVER)/refused: $(BUILD)/test/spec/unit/refused.o $(COVER_OBJ)
 	$(call program,--coverage $(REFUSE))
 
-$(COVER)/sim/redlock/core-$(ABI).so: $(COVER_OBJ) $(WORLD)
+$(COVER)/sim/redlock/core-$(ABI).so: $(COVER_OBJ) $(WORLD_CORE)
 	@mkdir -p $(@D)
 	$(CC) $(LINK) --coverage -o $@ $(filter-out $(COVER)/obj/world/%,\
 	    $(WORLD_OBJ:$(BUILD)/obj/%=$(COVER)/obj/%)) $(filter $(BUILD)/obj/world/%,$(WORLD_OBJ)) \
@@ -192,9 +192,9 @@ fuzz: ## fuzz replies, calls and arguments; T=seconds each (30)
 SIM      = $(BUILD)/sim
 SIM_CORE = $(SIM)/redlock/core-$(ABI).so
 
-$(SIM_CORE): $(WORLD)
+$(SIM_CORE): $(WORLD_CORE)
 	@mkdir -p $(@D)
-	ln -sf ../../redlock/$(notdir $(WORLD)) $@
+	ln -sf ../../redlock/$(notdir $(WORLD_CORE)) $@
 
 .PHONY: sim-core
 sim-core: $(SIM_CORE) $(BUILD)/redlock/cdef.lua

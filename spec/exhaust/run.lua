@@ -52,7 +52,15 @@ end
 
 -- ---- one run ---------------------------------------------------------------------------
 
-local function replay(name, kind)
+-- Says which run goes wrong: how to repeat it, what is odd in it, and what is wrong.
+local function print_wrong(name, kind, word, sentence, fault)
+    local limits = env "LIMITS" and ("LIMITS='%s' "):format(env "LIMITS") or ""
+    print(("%sWORLD=%s KIND=%s RUN=%s make exhaust: %s: %s"):format(limits, name, kind, word,
+        sentence, fault))
+end
+
+local function replay(list)
+    local name, kind = list[1][1], list[1][2]
     local world, events = require("spec.exhaust.worlds." .. name), {}
     local choices = explorer.choices(explorer.read(env "RUN"), limits_of(world, kind))
     local s = stage.run(world, choices, kinds[kind], events)
@@ -78,8 +86,7 @@ local function visit(name, kind, share, shares)
         end
         if s.fault and mine then
             bad = bad + 1
-            print(("WORLD=%s KIND=%s RUN=%s make exhaust: %s: %s"):format(name, kind,
-                explorer.word(tape), choices:sentence(), s.fault))
+            print_wrong(name, kind, explorer.word(tape), choices:sentence(), s.fault)
         end
         return bad < MOST
     end, share, shares)
@@ -136,8 +143,9 @@ local function share_out(name, kind, i, j)
         pipe:close()
         if not done then
             runs, bad = runs + 1, bad + 1
-            print(("WORLD=%s KIND=%s RUN=%s make exhaust: %s: it crashes"):format(name, kind,
-                crashed_in(("%s %s %d %d"):format(name, kind, first + k - 1, shares))))
+            local word, sentence = crashed_in(("%s %s %d %d"):format(name, kind, first + k - 1,
+                shares))
+            print_wrong(name, kind, word, sentence, "it crashes")
         end
     end
     print(("%-11s %-11s %8d runs  %4d wrong  %6.1f s of processor"):format(name, kind, runs, bad,
@@ -145,16 +153,34 @@ local function share_out(name, kind, i, j)
     return runs, bad
 end
 
-local function everything()
-    local j, i, runs, bad = tonumber(env "J" or jobs.cores()), 0, 0, 0
+-- The worlds and kinds that were asked for: { name, kind, its number among all }. Ends the program
+-- if there are none; with RUN also if there are several.
+local function chosen()
+    local list, known, i = {}, {}, 0
     for _, one in ipairs(WORLDS) do
         for _, kind in ipairs(one[2]) do
             i = i + 1
-            if wanted(env "WORLD", one[1]) and wanted(env "KIND", kind)
-                and not (env "STOP" and bad > 0) then
-                local more, wrong = share_out(one[1], kind, i, j)
-                runs, bad = runs + more, bad + wrong
+            if wanted(env "WORLD", one[1]) and wanted(env "KIND", kind) then
+                table.insert(list, { one[1], kind, i })
             end
+        end
+        table.insert(known, ("  %-11s %s"):format(one[1], table.concat(one[2], ", ")))
+    end
+    if #list == 0 or env "RUN" and #list > 1 then
+        io.stderr:write(("%s: WORLD=%s KIND=%s. The worlds, and the kinds of each:\n%s\n"):format(
+            #list == 0 and "there is no such world" or "RUN needs one world and one kind",
+            env "WORLD" or "", env "KIND" or "", table.concat(known, "\n")))
+        os.exit(1)
+    end
+    return list
+end
+
+local function everything(list)
+    local j, runs, bad = tonumber(env "J" or jobs.cores()), 0, 0
+    for _, one in ipairs(list) do
+        if not (env "STOP" and bad > 0) then
+            local more, wrong = share_out(one[1], one[2], one[3], j)
+            runs, bad = runs + more, bad + wrong
         end
     end
     print(("%d passed, %d failed"):format(runs - bad, bad))
@@ -166,6 +192,6 @@ if work then
     local name, kind, share, shares = work:match "(%S+) (%S+) (%d+) (%d+)"
     visit(name, kind, tonumber(share), tonumber(shares))
 else
-    os.exit((env "RUN" and replay(env "WORLD", env "KIND") or not env "RUN" and everything())
-        and 0 or 1)
+    local act = env "RUN" and replay or everything
+    os.exit(act(chosen()) and 0 or 1)
 end

@@ -3,9 +3,8 @@
 local explorer = require "spec.exhaust.explorer"
 local support = require "spec.support"
 
-local function run(settings, root)
-    local pipe = io.popen(("%s SIM_LUA=%s J=1 luajit spec/exhaust/run.lua 2>&1"):format(settings,
-        root))
+local function run(command, root)
+    local pipe = io.popen(("export SIM_LUA=%s J=1; %s 2>&1"):format(root, command))
     local output = pipe:read "*a"
     pipe:close()
     return output
@@ -39,17 +38,25 @@ describe("small worlds", function()
         local dir = support.tmpdir()
         assert.is_true(support.sh(("cp -r lua %s/lua"):format(dir)))
         local root, name = dir .. "/lua", dir .. "/lua/redlock/scripts/lock/acquire.lua"
-        assert.matches("%d+ passed, 0 failed", run("WORLD=ask KIND=plain LIMITS=odd=0", root))
+        assert.matches("%d+ passed, 0 failed", run("WORLD=ask KIND=plain LIMITS=odd=0 make exhaust",
+            root))
         local file = assert(io.open(name))
         local text = file:read "*a"
         file:close()
         file = assert(io.open(name, "w"))
         file:write((text:gsub("'NX', ", "")))
         file:close()
-        local said = run("STOP=1 WORLD=ask KIND=plain LIMITS=odd=0", root)
+        local said = run("STOP=1 WORLD=ask KIND=plain LIMITS=odd=0 make exhaust", root)
         assert.matches("B begins: B's acquire changes a key on server %d that is not its own", said)
-        local again = run(said:match "WORLD=%S+ KIND=%S+ RUN=%S+" .. " LIMITS=odd=0", root)
+        local again = run(said:match "LIMITS=.- make exhaust", root)        -- as it is printed
         assert.matches("server 3 executes A's acquire", again)
         assert.matches("WRONG: B's acquire changes a key on server %d", again)
+    end)
+
+    it("name the worlds where there is none of that name", function()
+        local said = run("WORLD=aks make exhaust", "lua")
+        assert.matches("no such world: WORLD=aks", said)
+        assert.matches("\n  ask +plain, fenced", said)
+        assert.not_matches("0 failed", said)
     end)
 end)
