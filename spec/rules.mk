@@ -77,7 +77,7 @@ $(TOOLS)/refused-asan: $(BUILD)/asan/spec/unit/refused.o $(call OBJ_OF,asan)
 	$(call program,$(ASAN) $(REFUSE))
 
 # Awkward moments for threads, forks, signals and exits.
-AWKWARD = -Wl,--wrap=pthread_join,--wrap=getaddrinfo,--wrap=rl_now_ms,--wrap=read
+AWKWARD = -Wl,--wrap=pthread_join,--wrap=getaddrinfo,--wrap=rl_now_ms,--wrap=read,--wrap=sem_wait
 
 $(TOOLS)/ends: $(BUILD)/asan/spec/unit/ends.o $(call OBJ_OF,asan)
 	$(call program,$(ASAN) $(AWKWARD))

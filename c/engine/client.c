@@ -22,6 +22,18 @@ static pthread_mutex_t clients_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t handlers_once = PTHREAD_ONCE_INIT;
 static struct rl_client *clients;
 
+static void lock_list(void)
+{
+    signals_enter();
+    pthread_mutex_lock(&clients_mutex);
+}
+
+static void unlock_list(void)
+{
+    pthread_mutex_unlock(&clients_mutex);
+    signals_leave();
+}
+
 /* 0, or -1: the kernel has no random numbers. */
 static int random_seed(uint64_t *seed)
 {
@@ -30,7 +42,7 @@ static int random_seed(uint64_t *seed)
 
 static void before_fork(void)
 {
-    pthread_mutex_lock(&clients_mutex);
+    lock_list();
     for (struct rl_client *c = clients; c; c = c->next)
         engine_lock(c);
     mailbox_before_fork();
@@ -43,7 +55,7 @@ static void after_fork_in_parent(void)
     mailbox_after_fork(0);
     for (struct rl_client *c = clients; c; c = c->next)
         engine_unlock(c);
-    pthread_mutex_unlock(&clients_mutex);
+    unlock_list();
 }
 
 static void after_fork_in_child(void)
@@ -80,7 +92,7 @@ static struct rl_client *with(struct rl_client *c, int signals)
 
 void clients_lock(int signals)
 {
-    pthread_mutex_lock(&clients_mutex);
+    lock_list();
     for (struct rl_client *c = clients; (c = with(c, signals)); c = c->next)
         engine_lock(c);
 }
@@ -107,12 +119,12 @@ void clients_unlock(int signals)
         pthread_cond_broadcast(&c->turned);
         engine_unlock(c);
     }
-    pthread_mutex_unlock(&clients_mutex);
+    unlock_list();
 }
 
 void clients_orphan(const int32_t *request)
 {
-    pthread_mutex_lock(&clients_mutex);
+    lock_list();
     for (struct rl_client *c = clients; c; c = c->next) {
         engine_lock(c);
         holder_orphan_all(&c->core, request, rl_now_ms());
@@ -121,7 +133,7 @@ void clients_orphan(const int32_t *request)
         keeper_take_over(c);
         engine_unlock(c);
     }
-    pthread_mutex_unlock(&clients_mutex);
+    unlock_list();
 }
 
 /* exit() without rl_close(): releases what all clients hold, at once. May run twice: also before
@@ -172,9 +184,9 @@ static void client_free(struct rl_client *c)
     free(c->key);
     free(c->net.conns);
     if (c->tls) {
-        pthread_mutex_lock(&clients_mutex);  /* as in client_secure() */
+        lock_list();         /* as in client_secure() */
         tls_context_free(c->tls);
-        pthread_mutex_unlock(&clients_mutex);
+        unlock_list();
     }
     pthread_mutex_destroy(&c->mutex);
     pthread_cond_destroy(&c->turned);
@@ -306,7 +318,7 @@ rl_client *rl_open(const char *key, size_t len, const rl_options *options,
                    const rl_node_options *nodes, int n, char *err, size_t err_size)
 {
     pthread_once(&handlers_once, handle_fork_and_exit);
-    pthread_mutex_lock(&clients_mutex);
+    lock_list();
     struct rl_client *c = key ? find_shared(key, len) : NULL;
     if (!c && (c = client_new(key, len, options, nodes, n, err, err_size))) {
         c->next = clients;
@@ -321,7 +333,7 @@ rl_client *rl_open(const char *key, size_t len, const rl_options *options,
             c->core.lease_ms = options->lease_ms;
         engine_unlock(c);
     }
-    pthread_mutex_unlock(&clients_mutex);
+    unlock_list();
     return c;
 }
 
@@ -339,7 +351,7 @@ int rl_unshare_waits(rl_client *c)
 
 void rl_unshare(rl_client *c, int close)
 {
-    pthread_mutex_lock(&clients_mutex);
+    lock_list();
     engine_lock(c);
     int last = c->users == 1 && (close || !c->keeper.running);
     engine_unlock(c);
@@ -352,7 +364,7 @@ void rl_unshare(rl_client *c, int close)
         keeper_notice(c);          /* it must look once in a while */
         engine_unlock(c);
     }
-    pthread_mutex_unlock(&clients_mutex);
+    unlock_list();
     if (last)
         rl_close(c);
 }
@@ -377,9 +389,9 @@ void client_close_unused(struct rl_client *c)
     int tls = c->tls != NULL;
     rl_close(c);
     if (tls) {
-        pthread_mutex_lock(&clients_mutex);  /* as in client_secure() */
+        lock_list();         /* as in client_secure() */
         tls_thread_end();
-        pthread_mutex_unlock(&clients_mutex);
+        unlock_list();
     }
 }
 
@@ -388,23 +400,23 @@ void client_close_unused(struct rl_client *c)
 int rl_known(const void *handle)
 {
     int known = 0;
-    pthread_mutex_lock(&clients_mutex);
+    lock_list();
     for (const struct rl_client *c = clients; c && !known; c = c->next)
         known = c == handle;
-    pthread_mutex_unlock(&clients_mutex);
+    unlock_list();
     return known;
 }
 
 void client_forget(struct rl_client *c)
 {
-    pthread_mutex_lock(&clients_mutex);    /* a fork or an exit may use the client */
+    lock_list();             /* a fork or an exit may use the client */
     if (c->prev)
         c->prev->next = c->next;
     else
         clients = c->next;
     if (c->next)
         c->next->prev = c->prev;
-    pthread_mutex_unlock(&clients_mutex);
+    unlock_list();
     client_free(c);
 }
 

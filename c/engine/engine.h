@@ -8,6 +8,7 @@
 #include <pthread.h>
 
 #include "engine/client.h"
+#include "engine/signals.h"
 
 /* After a longer absence a caller reads what has arrived before it judges whether a node
  * is hung. */
@@ -63,12 +64,14 @@ void engine_leave(struct rl_client *c);
 
 static inline void engine_lock(struct rl_client *c)
 {
+    signals_enter();
     pthread_mutex_lock(&c->mutex);
 }
 
 static inline void engine_unlock(struct rl_client *c)
 {
     pthread_mutex_unlock(&c->mutex);
+    signals_leave();
 }
 
 #endif

@@ -4,36 +4,25 @@
  * is a semaphore, as a program that becomes a daemon may close all descriptors.
  *
  * Meanwhile the thread that got the signal waits in the handler: its lock may soon have
- * another owner, so it must do nothing under that lock. If it has one of our mutexes it
- * runs until it gives that back, and a second signal stops it. It may also have another
- * mutex that we need, such as malloc's, so it never waits for long.
+ * another owner, so it must do nothing under that lock. If it is in the engine, perhaps with
+ * one of our mutexes, it goes on, and waits when it leaves. It may also have another mutex
+ * that we need, such as malloc's, so it does not wait for ever.
  */
 #include "engine/signals.h"
 
 #include <errno.h>
 #include <semaphore.h>
-#include <signal.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "engine/client.h"
-#include "io/linger.h"
 
 static const int numbers[] = {SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGTERM};
 
 enum {
     KINDS = sizeof(numbers) / sizeof(numbers[0]),        /* RL_SIGNAL_* in this order */
-    OFFER_MS = 3,            /* to wait, perhaps with one of our mutexes */
-    STOP_MS = 5,             /* for the second signal to stop the thread */
-    HALT_MS = RL_LINGER_MS + 50,
+    HALT_MS = 1000,          /* also on a machine that is busy */
     NAP_NS = 100000
-};
-
-enum halt {
-    GOING,
-    OFFERED,                 /* the thread waits for a moment ... */
-    HALTED                   /* ... or until all is released */
 };
 
 static struct {
@@ -45,46 +34,29 @@ static struct {
     sem_t bell;
     _Atomic int came;                  /* mask of signals that came */
     _Atomic int served;                /* mask of those that the thread handles now */
-    _Atomic int halt;                  /* enum halt, of ... */
-    _Atomic int tid;                   /* ... the thread that got the last one */
 } this = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-/* Waits while this.halt has that value, ms at most. */
-static void stay(enum halt halt, int64_t ms)
+SIGNALS_THREAD volatile sig_atomic_t signals_inside, signals_waits;
+
+void signals_wait(void)
 {
-    int64_t until_ms = rl_now_ms() + ms;
-    while (this.halt == (int)halt && rl_now_ms() < until_ms)
+    int64_t until_ms = rl_now_ms() + HALT_MS;
+    while ((this.came | this.served) & signals_waits && rl_now_ms() < until_ms)
         nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+    signals_waits = 0;
 }
 
 static void on_signal(int signo)
 {
-    int saved = errno, signal = 0, offered = OFFERED;
+    int saved = errno, signal = 0;
     for (int k = 0; k < KINDS; k++)
         signal |= numbers[k] == signo ? 1 << k : 0;
-    this.tid = (int)syscall(SYS_gettid);
-    if (this.served & signal) {
-        this.halt = HALTED;            /* see halt() */
-    } else {
-        this.halt = OFFERED;
-        this.came |= signal;
-        sem_post(&this.bell);
-        stay(OFFERED, OFFER_MS);
-        atomic_compare_exchange_strong(&this.halt, &offered, GOING);
-    }
-    stay(HALTED, HALT_MS);
+    signals_waits = signals_waits | signal;
+    this.came |= signal;
+    sem_post(&this.bell);
+    if (!signals_inside)
+        signals_wait();
     errno = saved;
-}
-
-/* With the clients' mutexes: stops the thread that got the signal, if possible. */
-static void halt(int came)
-{
-    int offered = OFFERED;
-    if (atomic_compare_exchange_strong(&this.halt, &offered, HALTED))
-        return;
-    int k = __builtin_ctz((unsigned)came);
-    syscall(SYS_tgkill, getpid(), this.tid, numbers[k]);
-    stay(GOING, STOP_MS);
 }
 
 /* With the mutex. Restores the signals' former actions, unless others replaced ours. */
@@ -106,12 +78,11 @@ static void *serve(void *arg)
     for (;;) {
         while (sem_wait(&this.bell) < 0)
             continue;
-        int came = atomic_exchange(&this.came, 0);
+        int came = this.served = this.came;
+        this.came &= ~came;
         if (!came)
             continue;
-        this.served = came;
         clients_lock(came);
-        halt(came);
         clients_let_go(came);
         pthread_mutex_lock(&this.mutex);
         give_back(came);
@@ -121,7 +92,6 @@ static void *serve(void *arg)
                 kill(getpid(), numbers[k]);
         }
         this.served = 0;
-        this.halt = GOING;
         clients_unlock(came);
     }
     return arg;
@@ -145,7 +115,7 @@ void signals_after_fork(int is_child)
         this.running = 0;
         this.came = 0;
         this.served = 0;
-        this.halt = GOING;
+        signals_inside = signals_waits = 0;
         pthread_mutex_init(&this.mutex, NULL);
     } else {
         pthread_mutex_unlock(&this.mutex);

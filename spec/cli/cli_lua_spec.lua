@@ -194,6 +194,16 @@ describe("redlock lua", function()
             is_free "x"
         end)
 
+        it("ends, though redlock was started to ignore the signal that ends it inside", function()
+            local p = cli.start(cluster, home, { stdin = "pipe", argv_prefix = { "sh", "-c",
+                [[trap '' USR2; exec "$@"]], "sh" } }, "lua", file(TAKE
+                .. "print 'in' io.stdout:flush() io.read() print 'went on'"))
+            assert.equal("in", p:read_line(20))
+            p:kill "TERM"
+            assert.same({ 143, "" }, { ends(p) })
+            is_free "x"
+        end)
+
         -- In a command of the script: until `redlock` has stopped the script.
         local AWAIT_STOP = "until grep -q State:.T /proc/$PPID/status; do sleep 0.01; done; "
 

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <netdb.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -428,6 +429,36 @@ static void a_signal_in_the_engine(void)
     exit(0);
 }
 
+/* The thread that releases hears of a signal late: the one that got the signal does nothing
+ * before all is released, and the program's own handler has run. */
+static int late_ms;
+
+int __real_sem_wait(sem_t *sem);
+int __wrap_sem_wait(sem_t *sem);
+
+int __wrap_sem_wait(sem_t *sem)
+{
+    int failed = __real_sem_wait(sem);
+    pause_ms(late_ms);
+    return failed;
+}
+
+static void signals_on_a_busy_machine(void)
+{
+    struct sigaction act = {.sa_handler = on_signal};
+    sigaction(SIGTERM, &act, NULL);
+    this.signals = RL_SIGNAL_TERM;
+    this.client = open_client(NULL);
+    EXPECT(take(this.client, &this.lease) == RL_GRANTED);
+    late_ms = 100;
+    kill(getpid(), SIGTERM);
+    EXPECT(handled == 1);
+    EXPECT(rl_lease_lost(this.lease) == RL_LOSS_CLOSED);
+    rl_lease_free(this.lease, RL_DROP);
+    rl_close(this.client);
+    exit(0);
+}
+
 /* Signals come while threads fork and clients come and go: each child ends by the signal. */
 static void *fork_on(void *arg)
 {
@@ -480,6 +511,7 @@ static const struct {
 } cases[] = {
     {"signals_with_a_handler", signals_with_a_handler},
     {"signals_while_forking", signals_while_forking},
+    {"signals_on_a_busy_machine", signals_on_a_busy_machine},
     {"a_signal_in_the_engine", a_signal_in_the_engine},
     {"exit_before_close", exit_before_close},
     {"exit_while_waiting", exit_while_waiting},

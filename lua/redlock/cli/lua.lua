@@ -137,6 +137,7 @@ end
 -- @return the exit status
 local function run_script(given, script, path, argv)
     process.disregard(ENDING)
+    process.heed(process[RELEASE])
     local client = config.client(given, { max_hold = false, signals = { RELEASE } })
     process.forget(config.secret_variables(given))
     config.connect(client)
@@ -196,25 +197,21 @@ local function stop(script, signo, told, kill_after)
     process.kill(script, process.CONT)
 end
 
--- Reaps all ended children. Returns the script's status, and the signal that ended it, once it has
--- ended.
+-- Reaps all ended children. Returns the script's status once it has ended.
 local function reap(script)
-    while true do
-        local status, pid, killed = process.reap(-1)
-        if not pid then
-            return nil
-        elseif pid == script then
-            return status, killed and status - 128
-        end
-    end
+    local status, pid
+    repeat
+        status, pid = process.reap(-1)
+    until not pid or pid == script
+    return pid and status
 end
 
 local function attend(script, kill_after)
     local ended_by
     while true do
-        local status, signo = reap(script)
+        local status = reap(script)
         if status then
-            return ended_by and signo == process[RELEASE] and 128 + ended_by or status
+            return ended_by and 128 + ended_by or status
         end
         local caught, from_terminal = process.signal(60)
         if caught and caught ~= process.CHLD and not ended_by then

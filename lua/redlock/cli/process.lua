@@ -164,6 +164,11 @@ function _M.disregard(list)
     end
 end
 
+--- From now on this signal ends this process, also if it was ignored.
+function _M.heed(signo)
+    C.rlc_signal(signo, SIG_DFL)
+end
+
 -- ---- programs --------------------------------------------------------------------
 
 local function die_with(parent)
