@@ -77,6 +77,36 @@ describe("readers and writers of one name", function()
     end)
 end)
 
+describe("two who want it again and again, for 50 ms each, wait for two turns at most:", function()
+    -- Whoever has released it lets the other one have it: it is told that somebody waits.
+    local function longest(get, rival)
+        local world, clients = machines(2)
+        local most = 0
+        busy(world, clients, 3, function(client, i)
+            local lock, began = (i == 1 and get or rival)(client), world:now()
+            local held = assert((lock.lock or lock.acquire)(lock))
+            most = math.max(most, world:now() - began)
+            world:advance(0.05)
+            assert(held == true and lock:unlock() or held:release())
+        end)
+        return most
+    end
+
+    local function plain(client) return client:getLock "x" end
+    local function write(client) return client:getReadWriteLock("x"):writeLock() end
+    for kind, get in pairs {
+        plain = plain, write = write,
+        fenced = function(client) return client:getFencedLock "x" end,
+        several = function(client) return client:getMultiLock { "x", "y" } end,
+        read = function(client) return client:getReadWriteLock("x"):readLock() end,
+        permit = function(client) return client:getSemaphore("x", 1) end,
+    } do
+        it(kind, function()
+            assert.is_true(longest(get, kind == "permit" and get or plain) < 0.15)
+        end)
+    end
+end)
+
 describe("a fair lock", function()
     -- Who stands in line on a majority of the servers.
     local function standing(world)
