@@ -24,7 +24,5 @@ for _, waiter in ipairs(call('zrangebyscore', KEYS[3], '(' .. now + 2 * ttl, '+i
 end
 local function wake_head()
     local head = call('zrange', KEYS[2], 0, 0)[1]
-    local channel = 'redlock:{' .. KEYS[1] .. (head and ':' .. head or '') .. '}:free'
-    local n = redis.pcall('publish', channel, '')
-    return type(n) == 'number' and n > 0 and {1, n} or 1
+    redis.pcall('publish', 'redlock:{' .. KEYS[1] .. (head and ':' .. head or '') .. '}:free', '')
 end
