@@ -4,8 +4,8 @@ local host = require "redlock.testing.host"
 local library = require "redlock.testing.library"
 local sha1 = require "redlock.testing.sha1"
 
-local getmetatable, ipairs, pairs = getmetatable, ipairs, pairs
-local max, insert = math.max, table.insert
+local getmetatable, ipairs, pairs, tostring, type = getmetatable, ipairs, pairs, tostring, type
+local max, concat, format, insert = math.max, table.concat, string.format, table.insert
 
 local C = library.core()
 local SECOND, MS = 1e6, 1e3
@@ -90,16 +90,31 @@ end
 
 -- ---- paths ----------------------------------------------------------------------------
 
+-- The answer of a script, as comments in the script write it.
+local function as_text(answer)
+    if type(answer) ~= "table" then
+        return type(answer) == "number" and format("%.14g", answer) or tostring(answer)
+    elseif answer.err then
+        return answer.err
+    end
+    local words = {}
+    for i, one in ipairs(answer) do
+        words[i] = as_text(one)
+    end
+    return "{" .. concat(words, ", ") .. "}"
+end
+
 local function execute(self, server, conn, argv, n, what)
     local reply = server.reply
     if self.muted[conn] then
         server.reply = function() return true end
     end
-    server.last_word = argv[n]
+    server.last_word, server.answer = argv[n], nil
     getmetatable(server).execute(server, conn, argv, n)
     server.reply = reply
     if what then
-        self:log("server %d executes %s", server.index + 1, what)
+        self:log("server %d executes %s: %s", server.index + 1, what,
+            self.events and as_text(server.answer))
         self:moment(server, "after server %d has executed %s", server.index + 1, what)
     end
 end
@@ -150,7 +165,11 @@ local function delay_us(self, server, late)
 end
 
 local function travel(self, server, conn, argv, n, what)
-    local path = PATHS[self.x:choose("path", PATHS, what .. " to server " .. server.index + 1)]
+    local to = what .. " to server " .. server.index + 1
+    local path = PATHS[self.x:choose("path", PATHS, to)]
+    if path ~= PATHS[1] then
+        self:log("%s %s", to, path[1])
+    end
     if path.late then
         insert(hold_back(self, server, conn, delay_us(self, server, path.late)),
             { argv = argv, n = n, what = what })

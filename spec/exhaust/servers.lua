@@ -39,7 +39,7 @@ function Stage:moment(server, text, ...)
     if not self.open then
         return
     end
-    text = format(text, ...)
+    text = format(text, ...) .. ","
     if self.begin and self.x:choose("start", START, text) == 2 then
         self.begin()
     end
@@ -70,7 +70,7 @@ end
 --- A client may stand still before it reads what has come, say.
 function Stage:pause(who, what)
     if who == self.world_of.in_trouble then
-        self:trouble(who, READS, "before it " .. what)
+        self:trouble(who, READS, "before it " .. what .. ",")
         self:rest(who, 0)
     end
 end

@@ -24,8 +24,10 @@ end
 --- It went wrong. The first fault counts.
 function Stage:wrong(...)
     local text = format(...)
-    self.fault = self.fault or text
-    self:log("WRONG: %s", text)
+    if not self.fault then
+        self.fault = text
+        self:log("WRONG: %s", text)
+    end
 end
 
 -- ---- holds -----------------------------------------------------------------------------
@@ -219,6 +221,7 @@ end
 
 -- A server that forgot gives no vote, and gets no floor, before its quarantine has ended.
 local function on_script(self, server, result)
+    server.answer = result
     local count, run = counted(server)
     if count and #run == 8 and run == server.was[2] and count < server.was[1] then
         self:wrong("server %d counts back from %.0f to %.0f", server.index + 1, server.was[1],

@@ -49,7 +49,7 @@ describe("small worlds", function()
         local said = run("STOP=1 WORLD=ask KIND=plain LIMITS=odd=0 make exhaust", root)
         assert.matches("B begins: B's acquire changes a key on server %d that is not its own", said)
         local again = run(said:match "LIMITS=.- make exhaust", root)        -- as it is printed
-        assert.matches("server 3 executes A's acquire", again)
+        assert.matches("server 3 executes A's acquire: 1\n", again)
         assert.matches("WRONG: B's acquire changes a key on server %d", again)
     end)
 

@@ -16,27 +16,29 @@ local function read(text)
         observed = tonumber(observed) or 0, at = tonumber(at) or 0 }
 end
 
-local function is_right(was, is, initiates)
+-- What is wrong with a step; false: nothing.
+local function fault_of(was, is, initiates)
     local begins = is and (is.state == "a" or is.observed == 0)
     if not is or not was or was.inc ~= is.inc then
-        return is == nil or begins
+        return is and not begins and "a quarantine begins, and some of it counts already"
     elseif is.state == "a" then
-        return was.state == "a" or was.observed >= was.max_ms * 1.01 + 1000 or initiates
-    elseif was.state == "a" then
-        return is.state == "s" and begins
+        local least = was.max_ms * 1.01 + 1000
+        return was.state ~= "a" and was.observed < least and not initiates
+            and format("a quarantine ends after %.0f of %.0f ms", was.observed, least)
     elseif was.state == is.state or was.state == "n" and is.state == "l" then
-        return is.observed == 0 or is.observed - was.observed <= max(0, is.at - was.at)
+        return is.observed ~= 0 and is.observed - was.observed > max(0, is.at - was.at)
+            and "more of a quarantine counts than has passed"
     end
-    return is.state == "s" and begins
+    return not (is.state == "s" and begins)
+        and "an admission or a quarantine ends without a step of the clock"
 end
 
 --- @param old        the text before, or nil
 -- @param initiates  whether somebody runs init
--- @return why the step is none; else nil
+-- @return what is wrong; nil: nothing
 function _M.wrong(old, new, initiates)
-    if not is_right(read(old), read(new), initiates) then
-        return format("a marker is set that no rule explains: %s -> %s", old, new)
-    end
+    local why = fault_of(read(old), read(new), initiates)
+    return why and format("%s: its marker %s becomes %s", why, old, new) or nil
 end
 
 return _M
