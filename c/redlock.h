@@ -502,8 +502,8 @@ int64_t rl_token_limit(rl_client *client);
 enum { RL_CLUSTER_WORD, RL_CLUSTER_HASH, RL_CLUSTER_LIST };
 const char *rl_cluster(const rl_client *client, int what);
 
-/* Milliseconds until quarantines end on a majority; 0: a majority may vote now; -1: too
- * few nodes are connected. */
+/* Milliseconds until quarantines end on a majority, which then has fencing tokens if attempts
+ * asked for one; 0: a majority may vote now; -1: too few nodes are connected. */
 int64_t rl_guard_left_ms(rl_client *client);
 
 /* Subscribes to a channel on all nodes, over extra connections, which a client makes for

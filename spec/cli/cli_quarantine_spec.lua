@@ -44,11 +44,12 @@ describe("redlock, while servers may have forgotten locks,", function()
             assert.is_true(support.now() - began >= GUARD)
         end)
 
-        -- Between the restarts nobody was there for longer than such a run.
+        -- Between the restarts nobody was there for longer than such runs. The first server's
+        -- quarantine ends first, but it learns its fencing tokens only when the second one's has.
         it("works again within a quarantine when servers were restarted months apart", function()
             restart(1)
-            for _ = 1, 3 do
-                assert.equal(0, (redlock("run", "x", "--no-wait", "--", "true")))
+            for _, seconds in ipairs { "0", "0", "1.5" } do
+                assert.equal(0, (redlock("run", "x", "--no-wait", "--", "sleep", seconds)))
             end
             assert.equal(1, (redlock "check"))
             restart(2)

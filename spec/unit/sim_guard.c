@@ -105,7 +105,7 @@ void sim_mark(const struct sim *s, struct sim_server *sv, redisReply **words)
 int sim_passes(struct sim_server *sv, const redisReply *command)
 {
     char want[2 * MARKER_MAX];
-    REQUIRE(command->elements == 7);
+    REQUIRE(command->elements >= 7);
     strcpy(want, command->element[command->elements - 1]->str);
     size_t len = strlen(want);
     int looks = len && want[len - 1] == '!';

@@ -334,7 +334,8 @@ static void execute_call(struct sim *s, int i, redisReply *command, int by_sha)
     }
     sv->loaded[script] = 1;
     redisReply **words = command->element + 3;     /* key, value, lease */
-    if (script == SIM_ACQUIRE && s->core.marker && !sim_passes(sv, command))
+    int guarded = s->core.marker && (script == SIM_ACQUIRE || script == SIM_FENCED_ACQUIRE);
+    if (guarded && !sim_passes(sv, command))
         return;
     execute_script(s, i, script, words,
                    (size_t)(command->element + command->elements - words));

@@ -102,6 +102,35 @@ SIM_TEST(who_is_busy_is_asked_again, sim_admitted(3, MAX_LEASE_MS))
     says(s, 2000, RL_GUARDED);
 }
 
+/* A server that was admitted without floors, and one in quarantine: the first can be taught when
+ * the other's quarantine has ended, too. Then that takes a while. */
+SIM_TEST(fenced_locks_wait_for_who_can_be_taught, sim_admitted(3, MAX_LEASE_MS))
+{
+    sim_fence(s);
+    quarantined_by_others(s, 1, MAX_LEASE_MS);
+    s->server[0].say[SIM_FENCED_ACQUIRE] = "*2\r\n:-2\r\n:0\r\n";
+    CHECK_INT(try(s, "k"), RL_NO_QUORUM);
+    CHECK_INT(eligibility_left_ms(&s->core, s->now_ms), GUARD_MS);
+    sim_advance(s, GUARD_MS - 1000);
+    CHECK_INT(try(s, "k"), RL_NO_QUORUM);
+    CHECK_INT(eligibility_left_ms(&s->core, s->now_ms), 1000);
+    sim_advance(s, 1000 + CUT_MS);
+    CHECK_INT(try(s, "k"), RL_NO_QUORUM);
+    marker_is(s, 1, MARKER_ADMITTED);
+    CHECK_INT(eligibility_left_ms(&s->core, s->now_ms), 0);
+    s->server[1].say[SIM_FENCED_ACQUIRE] = s->server[0].say[SIM_FENCED_ACQUIRE];
+    CHECK_INT(try(s, "k"), RL_NO_QUORUM);
+    CHECK_INT(eligibility_left_ms(&s->core, s->now_ms), 250);
+    sim_advance(s, 5000);
+    CHECK_INT(eligibility_left_ms(&s->core, s->now_ms), 0);
+    s->server[1].refuses = 1;
+    sim_cut(s, 1);
+    CHECK_INT(eligibility_left_ms(&s->core, s->now_ms), -1);       /* one alone learns nothing */
+    s->server[0].say[SIM_FENCED_ACQUIRE] = NULL;
+    CHECK_INT(try(s, "k"), RL_GRANTED);
+    CHECK_INT(eligibility_left_ms(&s->core, s->now_ms), 0);
+}
+
 /* What was healed to it in the quarantine is lost by the second flush. */
 SIM_TEST(a_flush_in_the_quarantine_begins_it_anew, sim_admitted(3, MAX_LEASE_MS))
 {
@@ -403,6 +432,7 @@ SUITE(guard, T(admitted_servers_vote_at_once), T(new_servers_vote_after_a_quaran
       T(a_restarted_server_is_out_for_the_guard_time),
       T(a_marker_that_was_loaded_is_not_believed),
       T(a_nonce_that_was_loaded_is_not_believed), T(who_is_busy_is_asked_again),
+      T(fenced_locks_wait_for_who_can_be_taught),
       T(a_flush_in_the_quarantine_begins_it_anew),
       T(a_quarantine_outlives_connections), T(others_may_admit_it),
       T(counts_from_its_own_first_look), T(clients_must_agree_on_max_lease),

@@ -43,6 +43,7 @@ struct guard {
     int forgot;                   /* its life may not be the one that INFO told last */
     int begun;                    /* QUARANTINED: the marker says so, and counts */
     int64_t seeded;               /* the last base that we took from clocks; 0: none */
+    int lacks;                    /* it was asked for a token when it had no floors */
 
     char marker[MARKER_MAX];      /* the text seen last; "#": one that cannot be shown */
     enum marker_kind kind;        /* what kind of text it is; UNSEEN: there is none yet */

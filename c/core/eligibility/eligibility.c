@@ -8,7 +8,7 @@
 
 enum {
     LATE_MS = 5000,               /* the last count, and the question about floors, take less */
-    SOON_MS = 250                 /* reported as left while it is being admitted */
+    SOON_MS = 250                 /* reported as left while it is being admitted, or taught */
 };
 
 /* Whether the node's quarantine cannot begin: the server has refused our marker, not only for
@@ -43,12 +43,33 @@ static int64_t node_left_ms(const struct core *core, int i, int64_t now_ms)
     return g->state >= RL_GUARD_DISAGREES ? -1 : left_ms;
 }
 
+/* Milliseconds until nodes that lack floors can be taught them (teach.c): when enough others
+ * know theirs, or no quarantine is left on a majority that knows none. -1: unknown. */
+static int64_t lesson_left_ms(const struct core *core, int64_t now_ms)
+{
+    const struct guard *g = core->guards;
+    int64_t left[RL_MAX_NODES], last_ms = 0;
+    int lacking = 0, told = 0, q = quorum_size(core->n);
+    for (int i = 0; i < core->n; i++) {
+        int64_t ms = node_left_ms(core, i, now_ms);
+        if (ms >= 0 && (g[i].lacks || g[i].state == RL_GUARD_QUARANTINED))
+            left[lacking++] = ms;
+        else
+            told += ms >= 0;
+        last_ms = g[i].text_ms > last_ms ? g[i].text_ms : last_ms;
+    }
+    int64_t left_ms = told > core->n - q ? 0 : quorum_nth_ms(left, lacking, q);
+    return !left_ms && now_ms - last_ms < LATE_MS ? SOON_MS : left_ms;    /* being taught */
+}
+
 int64_t eligibility_left_ms(const struct core *core, int64_t now_ms)
 {
-    int64_t left[RL_MAX_NODES];
+    int64_t left[RL_MAX_NODES], lesson_ms = lesson_left_ms(core, now_ms);
     int known = 0;
     for (int i = 0; i < core->n; i++) {
         int64_t ms = node_left_ms(core, i, now_ms);
+        if (core->guards[i].lacks && (lesson_ms < 0 || lesson_ms > ms))
+            ms = lesson_ms;
         if (ms >= 0)
             left[known++] = ms;
     }

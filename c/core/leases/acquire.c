@@ -186,10 +186,14 @@ static int acquire_answered(struct rl_round *round, int i, int code,
         if (wire_refused(&round->core->nodes[i].wire.reply) ||
             (vote->vote == RL_VOTE_GUARDED && code != RL_PROTOCOL))
             lease_refused(lease, i);
+        if (code == RL_UNSEEDED)
+            round->core->guards[i].lacks = 1;
     } else if (vote->vote != RL_VOTE_YES) {
         lease_refused(lease, i);
     } else if (!objection) {
         guard_counts_vote(round->core, now_ms);
+        if (lease_fenced(lease))
+            round->core->guards[i].lacks = 0;
     }
     heal_if_needed(lease, round, i, code, vote, now_ms);
     return objection;

@@ -119,7 +119,7 @@ end
 -- @return the hold; or nil, an exit status, and an error to report
 local function acquire(hold, wait, say)
     local began = process.now()
-    local ends = began
+    local ends, waited = began, nil
     while true do
         local got, err, signo = attend.await(hold:acquire_async(wait), wait ~= 0 and say)
         if got then
@@ -133,7 +133,9 @@ local function acquire(hold, wait, say)
             say()
             say = nil
         end
-        ends = left and process.now() + left + GRACE or not is_refused(err) and ends or 0
+        ends = (left or waited) and process.now() + (left or 0) + GRACE
+            or not is_refused(err) and ends or 0
+        waited = left
         if err.code ~= "no_quorum" or process.now() >= ends then
             return nil, err.code == "held" and HELD or FAILED, err
         end

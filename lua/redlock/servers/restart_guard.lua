@@ -248,7 +248,8 @@ function _M.init(client, force, note)
     end
 end
 
---- Seconds until a majority may vote, if only quarantines or clock steps prevent it; else nil.
+--- Seconds until a majority may vote, if only quarantines, clock steps or forgotten fencing tokens
+-- prevent it; else nil.
 function _M.left(client)
     local ms = tonumber(rounds.load().rl_guard_left_ms(client.core))
     return ms > 0 and ms / 1000 or nil
