@@ -423,7 +423,7 @@ function _M.run(sim, t)
     end
     for _, kind in ipairs(sim.family) do
         while not acts[kind](sim, t, true) do
-            sim:sleep(50 * MS)
+            sim:sleep(sim.rest_us)
         end
     end
 end

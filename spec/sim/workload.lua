@@ -456,7 +456,7 @@ function _M.run(sim, t)
             elseif sim.broken.configuration and err.code == "config" then
                 break            -- it is refused as long as options differ
             end
-            sim:sleep(50 * MS)
+            sim:sleep(sim.rest_us)
         end
     end
 end
