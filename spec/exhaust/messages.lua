@@ -104,8 +104,9 @@ local function as_text(answer)
     return "{" .. concat(words, ", ") .. "}"
 end
 
-local function execute(self, server, conn, argv, n, what)
+local function execute(self, server, conn, argv, n, what, who)
     local reply = server.reply
+    self.acting = who
     if self.muted[conn] then
         server.reply = function() return true end
     end
@@ -117,6 +118,7 @@ local function execute(self, server, conn, argv, n, what)
             self.events and as_text(server.answer))
         self:moment(server, "after server %d has executed %s", server.index + 1, what)
     end
+    self.acting = nil
 end
 
 -- What a connection has held back arrives, in order; nothing does at a process that has died.
@@ -124,7 +126,7 @@ local function flush(self, held)
     self.held[held.conn] = nil
     for _, one in ipairs(held) do
         if held.server.runs == held.runs then
-            execute(self, held.server, held.conn, one.argv, one.n, one.what)
+            execute(self, held.server, held.conn, one.argv, one.n, one.what, held.who)
         end
     end
 end
@@ -184,7 +186,7 @@ end
 
 --- The name of the client whose message arrives; nil: of none that has a name.
 function Stage:sender()
-    return self.names[C.sim_record().process]
+    return self.acting or self.names[C.sim_record().process]
 end
 
 --- What a script is for, by its text or SHA-1.

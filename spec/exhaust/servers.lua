@@ -17,11 +17,13 @@ local FAULTS = {
     { "is flushed", forgets = true, lives = true },
     { "fails over to what it had at first", forgets = true, lives = true, back = true },
 }
--- What may become of a client; the second list: between two statements.
+-- What may become of a client after something; after something else in the same microsecond; and
+-- between two statements.
 local STILL = { "stands still for a lease", still = true }
-local TROUBLES = { { "nothing happens" }, STILL, { "is cut off from all servers", cut = true },
+local AGAIN = { { "nothing happens" }, { "is cut off from all servers", cut = true },
     { "is 0.1 s away from all servers", away_us = 0.1 * SECOND } }
-local READS = { { "nothing happens" }, STILL }
+local TROUBLES = { AGAIN[1], AGAIN[2], AGAIN[3], STILL }
+local READS = { AGAIN[1], STILL }
 local START = { { "later" }, { "B begins" } }
 
 local Stage = {}
@@ -34,16 +36,23 @@ function Stage:away(who, us)
 end
 
 --- Something has happened: here B may begin, a client may get into trouble, and, where it happened
--- on a server, so may that server.
+-- on a server, so may that server. Of all that happens in one microsecond B may begin after the
+-- first thing alone: its messages come after the others, too. A client in trouble can tell things
+-- of one microsecond apart only by its own messages: which answer, or request, is the first that
+-- does not pass as usual.
 function Stage:moment(server, text, ...)
     if not self.open then
         return
     end
     text = format(text, ...) .. ","
-    if self.begin and self.x:choose("start", START, text) == 2 then
+    local first, who = self.moment_us ~= C.sim_now(), self.world_of.in_trouble
+    self.moment_us = C.sim_now()
+    if first and self.begin and self.x:choose("start", START, text) == 2 then
         self.begin()
     end
-    self:trouble(self.world_of.in_trouble, TROUBLES, text)
+    if first or self:sender() == who then
+        self:trouble(who, first and TROUBLES or AGAIN, text)
+    end
     if server and C.sim_now() < self.faults_until_us then
         local name = "server " .. server.index + 1
         self:strike(server, FAULTS[self.x:choose("fault", FAULTS, text, name)])
