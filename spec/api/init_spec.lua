@@ -86,6 +86,22 @@ describe("a brand-new cluster", function()
         assert.matches("a new cluster is all up", tostring(support.fails("config", silent(1, 30))))
     end)
 
+    it("waits in init for servers that are late, not beside one that is down", function()
+        for _, down in ipairs { 2, 3 } do
+            local world = require("redlock.testing").new { new_cluster = true }
+            local client = world:client()
+            client:check()
+            world:kill(down)
+            world:freeze(5 - down)
+            client:check()
+            world:advance(5)
+            local began = world:now()
+            local err = support.fails("config", client:init())
+            assert.matches("%.2:6379 .*%.3:6379 .* are not", tostring(err))
+            assert.is_true(world:now() - began < 5, world:now() - began)
+        end
+    end)
+
     it("is admitted by init, for everybody, when nobody who knew it came back", function()
         local other = support.warm_client(cluster, options())
         assert.is_nil((other:getLock("x"):tryLock()))

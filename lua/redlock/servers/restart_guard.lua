@@ -25,6 +25,15 @@ local _M = {}
 local PATIENCE, PAUSE = 8, 0.2
 local LATE = { timeout = true, pending = true }
 
+local function are_late(rows)
+    for _, row in ipairs(rows) do
+        if not LATE[row.code] then
+            return false
+        end
+    end
+    return true
+end
+
 local function in_one_line(name)
     return (gsub(gsub(script_text.own(name), "%-%-[^\n]*", ""), "%s+", " "))
 end
@@ -105,7 +114,7 @@ local function objection(by, rows, force)
             #by.unknown == 0 and row.memory == "n"
     elseif #by.absent > 0 then
         return refusal("a new cluster is all up, but %s %s not", list(by.absent), are(by.absent)),
-            LATE[by.absent[1].code]
+            are_late(by.absent)
     elseif #by.l + #by.s > 0 then
         local row = by.l[1] or by.s[1]
         return refusal("%s is not new: %s", row.node, row.objection)
