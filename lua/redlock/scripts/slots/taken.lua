@@ -1,5 +1,5 @@
 -- After now.lua. KEYS as in slots.lua; ARGV[1] the number of slots.
--- {0, 0, bits}: the bits of taken slots, four to a hex digit.
+-- {0, bits}: the bits of taken slots, four to a hex digit.
 if (call('hget', KEYS[2], 'format') or '1') ~= '1' then
     return redis.error_reply('FORMAT the permits of ' .. KEYS[1] .. ' are of another version')
 end
@@ -15,4 +15,4 @@ local text = {}
 for d = 0, math.floor((n - 1) / 4) do
     text[d + 1] = string.format('%x', digits[d] or 0)
 end
-return {0, 0, table.concat(text)}
+return {0, table.concat(text)}
