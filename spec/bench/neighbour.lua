@@ -1,8 +1,8 @@
 -- A part of make bench: a neighbour of somebody who keeps very many locks, on five servers.
 --
--- One process takes `kept` locks, which the watchdog renews, each once in two thirds of `seconds`;
--- another one locks and unlocks a name of its own every millisecond, for so many seconds alone and
--- beside it, in turns.
+-- One process takes `kept` locks, which the watchdog renews, each once in two thirds of `seconds`.
+-- Another one locks and unlocks a name of its own every millisecond, in turns: for `seconds` alone,
+-- then for as long beside it.
 local support = require "spec.support"
 local turns = require "spec.bench.turns"
 

@@ -49,7 +49,7 @@ describe("messages that no release has sent", function()
         return p
     end
 
-    -- Messages from some of the servers for so many seconds; how many requests that led to.
+    -- Sends messages from some of the servers for some seconds. Returns how many requests followed.
     local function flood(seconds, ...)
         local before, finish, sent = requests(), support.now() + seconds, 0
         while support.now() < finish do

@@ -9,6 +9,8 @@ local SIZE = 5
 local OPTIONS = { cluster = "spec", max_lease = 2, lease = 2, timeout = 0.5, connect_timeout = 5,
     patience = 60, fallback = 0.1 }
 
+local QUARANTINE = 2 * 1.01 + 1 - 0.001     -- seconds
+
 -- How often all servers are replaced; a hundred times every night.
 local TIMES = tonumber(os.getenv "REDLOCK_REPLACEMENTS" or 1)
 
@@ -108,9 +110,15 @@ describe("servers under load", function()
                         holders = 2, takers = 6 }
                 end
                 for i = 1, SIZE do
+                    local began = support.now()
                     for how, cluster in pairs(clusters) do
                         cluster[i]:kill()
                         WAYS[how](cluster, i, load[how])
+                    end
+                    support.sleep(1)             -- somebody has met them
+                    for _, cluster in pairs(clusters) do
+                        local votes = (cluster[i]:marked() or {}).state == "a"
+                        assert.is_true(not votes or support.now() >= began + QUARANTINE)
                     end
                     for _, cluster in pairs(clusters) do
                         await_votes(cluster)

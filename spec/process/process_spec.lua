@@ -690,4 +690,22 @@ describe("a client for each job, none of them closed,", function()
         local most = tonumber(c:read_all(120):match "^(%d+)\t20000")
         assert.is_true(most < 40 * 8, most)
     end)
+
+    it("has the collector look for them only when many are open", function()
+        local cluster = support.cluster(1)
+        local c = support.lua(([[
+            local support = require "spec.support"
+            local looks, seen = 0, setmetatable({}, { __mode = "k" })
+            for i = 1, 40 do
+                collectgarbage()
+                collectgarbage "stop"
+                seen[{}] = true
+                local lock = support.client({ %q }):getLock("x" .. i)
+                assert(lock:tryLock(5) and lock:unlock())
+                looks = looks + (next(seen) and 0 or 1)
+            end
+            print(looks)
+        ]]):format(cluster[1].uri), { stderr = "stdout" })
+        assert.equal("0\n", c:read_all(60))
+    end)
 end)
