@@ -141,7 +141,8 @@ describe("a worker of nginx", function()
         end
     end)
 
-    -- wrk's load until it ends by itself: requests, and those not answered well.
+    -- wrk's load until it ends by itself: requests, and those not answered well. A path with `hold`
+    -- holds for some seconds: as many are served at a time, by less of a processor.
     local function load(path, seconds, connections)
         local wrk = support.spawn { "wrk", "-t1", "-c" .. connections, "-d" .. seconds .. "s",
             "--timeout", "30s", ("http://127.0.0.1:%d%s"):format(ng.port, path),
@@ -164,9 +165,9 @@ describe("a worker of nginx", function()
 
     it("is reloaded under load without a failed request", function()
         start { workers = 2, user = "www-data", options = "max_lease = 60" }
-        local a, b = load("/cycle", 4, 8), load("/same", 4, 8)
+        local a, b = load("/cycle", 3, 8), load("/same?hold=0.002", 3, 8)
         for _ = 1, 3 do
-            support.sleep(1)
+            support.sleep(0.7)
             ng:reload()
         end
         local requests, failed, text = a.finish()
@@ -231,12 +232,12 @@ describe("a worker of nginx", function()
             start { user = user }
             assert.equal("ok", ng:get "/cycle")
             local pid = ng:workers()[1]
-            load("/same", 1, 16).finish()   -- which also opens the connections for messages
+            load("/same?hold=0.005", 1, 16).finish()     -- and connections for messages are open
             support.sleep(2.5)              -- the reader ends, and begins again
             assert.equal("ok", ng:get "/cycle")
             local fds = support.fds(pid)
             for _ = 1, 2 do
-                load("/same", 1, 16).finish()
+                load("/same?hold=0.005", 1, 16).finish()
                 support.sleep(1.2)
                 assert.equal("ok", ng:get "/cycle")
             end
@@ -355,7 +356,7 @@ describe("a worker of nginx", function()
     local function goes_on(why)
         local began = support.now()
         assert.equal("ok", ng:get "/cycle")
-        local requests, failed, text = load("/same", 2, 8).finish()
+        local requests, failed, text = load("/same?hold=0.002", 2, 8).finish()
         assert.equal(0, failed, text)
         assert.is_true(requests > 20, requests)
         local _, times = ng:log():gsub(why, "")

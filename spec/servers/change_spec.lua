@@ -15,43 +15,31 @@ local function options(more)
     return o
 end
 
-local function uris(servers)
-    local list = {}
-    for i, server in ipairs(servers) do
-        list[i] = server.uri
-    end
-    return list
-end
-
 -- A client of some servers, opened.
 local function client_of(servers, more)
-    return support.client(uris(servers), options(more))
+    return support.client(servers:uris(), options(more))
 end
 
-local function pick(servers, ...)
-    local list = {}
-    for i, k in ipairs { ... } do
-        list[i] = servers[k]
-    end
-    return list
-end
-
--- Waits until all servers of a client vote.
-local function await_votes(client)
+-- Waits until all servers of these clients vote.
+local function await_votes(...)
+    local clients = { ... }
     support.eventually(function()
-        local found = assert(client:check())
-        return found.voting == #found
+        local voting, all = 0, 0
+        for _, client in ipairs(clients) do
+            local found = assert(client:check())
+            voting, all = voting + found.voting, all + #found
+        end
+        return voting == all
     end, 30, "all votes")
 end
 
 -- Some servers, of which the first `n` are a cluster that votes.
 local function begun(all, n)
-    local servers = support.cluster(all, { new = true })
-    local first = {}
+    local servers, numbers = support.cluster(all, { new = true, unnamed = true }), {}
     for i = 1, n do
-        first[i] = servers[i]
+        numbers[i] = i
     end
-    local client = client_of(first)
+    local client = client_of(servers:pick(unpack(numbers)):admit(MAX_LEASE))
     await_votes(client)
     return servers, client
 end
@@ -77,7 +65,7 @@ describe("a change of servers", function()
     } do
         it(name .. ": no two holders, no token back, whichever list a program has", function()
             local servers, old = begun(lists[1], lists[2])
-            local new = client_of(pick(servers, unpack(lists[3])))
+            local new = client_of(servers:pick(unpack(lists[3])))
             local kept = old:getFencedLock "kept"
             assert.is_true(kept:lock())          -- renewed by the watchdog
             local last = kept:token()
@@ -109,33 +97,42 @@ describe("a change of servers", function()
     end
 
     it("may be killed anywhere, and is finished by who runs it again", function()
-        local servers, old = begun(4, 3)
-        for stop = 1, 6 do
-            local from = stop % 2 == 1 and { 1, 2, 3 } or { 4, 2, 3 }
-            local to = stop % 2 == 1 and { 4, 2, 3 } or { 1, 2, 3 }
-            local new = client_of(pick(servers, unpack(to)))
-            kill_change(stop, old, new)
-            old:close()
-            old = client_of(pick(servers, unpack(from)))
-            assert(old:change(new))
-            await_votes(new)
-            old:close()
-            servers[from[1]]:call "FLUSHALL"     -- it comes again as an empty one
-            old = new
+        local all, clients = {}, {}
+        for i = 1, 3 do                          -- side by side, as most of the time is waited
+            all[i], clients[i] = begun(4, 3)
+        end
+        for _, back in ipairs { false, true } do
+            local from = back and { 4, 2, 3 } or { 1, 2, 3 }
+            local to = back and { 1, 2, 3 } or { 4, 2, 3 }
+            for i, servers in ipairs(all) do
+                local new = client_of(servers:pick(unpack(to)))
+                kill_change(2 * i - (back and 0 or 1), clients[i], new)
+                clients[i]:close()
+                local old = client_of(servers:pick(unpack(from)))
+                assert(old:change(new))
+                old:close()
+                clients[i] = new
+            end
+            await_votes(unpack(clients))
+            for _, servers in ipairs(all) do
+                servers[from[1]]:call "FLUSHALL"         -- it comes again as an empty one
+            end
         end
     end)
 
     it("is finished although servers forgot that it had closed, or was to close", function()
+        local clients = {}
         for forget = 1, 3 do
             local servers, old = begun(4, 3)
-            local new = client_of(pick(servers, 4, 2, 3))
+            local new = client_of(servers:pick(4, 2, 3))
             kill_change(1, old, new)
             for i = 1, forget do
                 servers[i]:call "FLUSHALL"
             end
             assert(old:change(new))
-            await_votes(new)
+            clients[forget] = new
         end
+        await_votes(unpack(clients))
     end)
 
     it("goes on from the clocks where so many forgot that larger tokens may be unknown", function()
@@ -152,7 +149,7 @@ describe("a change of servers", function()
         servers[2]:call("CONFIG", "SET", "maxmemory", "0")
         servers[1]:kill()
         servers[3]:call "FLUSHALL"
-        local new = client_of(pick(servers, 2, 3, 4))
+        local new = client_of(servers:pick(2, 3, 4))
         assert(old:change(new, { gone = { servers[1].uri } }))
         await_votes(new)
         l = new:getFencedLock "x"
@@ -162,7 +159,7 @@ describe("a change of servers", function()
 
     it("refuses a second change by name, and who is in the way", function()
         local servers, old = begun(5, 3)
-        local new, other = client_of(pick(servers, 4, 2, 3)), client_of(pick(servers, 5, 2, 3))
+        local new, other = client_of(servers:pick(4, 2, 3)), client_of(servers:pick(5, 2, 3))
         kill_change(1, old, new)
         local err = support.fails("config", old:change(other))
         assert.matches("closed by a change to {[^}]*" .. servers[4].port,
@@ -174,7 +171,7 @@ describe("a change of servers", function()
         for _, gone in ipairs { "redis://a", { 7 } } do
             assert.has_error(function() new:change(other, { gone = gone }) end)
         end
-        err = support.fails("config", new:change(client_of(pick(servers, 1, 5))))
+        err = support.fails("config", new:change(client_of(servers:pick(1, 5))))
         assert.matches("no server stays", tostring(err), 1, true)
         err = support.fails("config", new:change(new))
         assert.matches("these are the servers of the cluster", tostring(err), 1, true)
@@ -187,7 +184,7 @@ describe("a change of servers", function()
 
     it("is refused with another name for the list that another one has begun", function()
         local servers, old = begun(4, 3)
-        local list = pick(servers, 4, 2, 3)
+        local list = servers:pick(4, 2, 3)
         local one = client_of(list, { cluster = "orders.2" })
         local two = client_of(list, { cluster = "b" })
         local write = markers.write
@@ -205,7 +202,7 @@ describe("a change of servers", function()
 
     it("that is unfinished says so, and to what, whichever list one has", function()
         local servers, old = begun(4, 3)
-        local new = client_of(pick(servers, 4, 2, 3))
+        local new = client_of(servers:pick(4, 2, 3))
         kill_change(2, old, new)
         local says = "closed by a change to {127.0.0.1:%d+ 127.0.0.1:%d+ 127.0.0.1:%d+}: finish it"
         for _, client in ipairs { old, new } do
@@ -221,7 +218,7 @@ describe("a change of servers", function()
             end, 10, "an error")
         end
         local metrics = require("redlock.metrics").new()
-        local counted = client_of(pick(servers, 1, 2, 3), { metrics = metrics })
+        local counted = client_of(servers:pick(1, 2, 3), { metrics = metrics })
         support.eventually(function()
             counted:getLock("x"):tryLock(0)
             return metrics:text():find("redlock_server_changing{[^}]*} 1")
@@ -254,7 +251,7 @@ describe("a change of servers", function()
         for i = 4, 5 do
             servers[i]:call("CONFIG", "SET", "maxmemory", "0")
         end
-        local new = client_of(pick(servers, 3, 4, 5))
+        local new = client_of(servers:pick(3, 4, 5))
         assert(old:change(new))
         for i = 1, 2 do
             servers[i]:kill()
@@ -301,12 +298,10 @@ describe("redlock change", function()
         assert.is_true(support.sh("mkdir " .. home .. "/.config"))
         require("spec.support.sys").write_file(home .. "/.config/redlock.conf",
             ("max_lease = %g\nlease = %g\n"):format(MAX_LEASE, MAX_LEASE))
-        local cluster = { uris = function() return uris(pick(servers, 1, 2, 3)) end,
-            text = function() return table.concat(uris(pick(servers, 1, 2, 3)), " ") end }
         local function redlock(...)
-            return cli.ends(cli.start(cluster, home, { env = { REDLOCK_CLUSTER = false } }, ...))
+            return cli.ends(cli.start(servers:pick(1, 2, 3), home, {}, ...))
         end
-        local list = uris(pick(servers, 4, 2, 3))
+        local list = servers:pick(4, 2, 3):uris()
         local status, text = redlock("change", unpack(list))
         assert.equal(125, status, text)
         assert.matches("comes +" .. servers[4].uri:gsub("%p", "%%%0"), text)

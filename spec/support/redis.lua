@@ -336,6 +336,15 @@ local function each_running(self, fn)
     end)
 end
 
+--- Some of the servers as a cluster of their own: those with these numbers.
+function Cluster:pick(...)
+    local some = setmetatable({ unnamed = self.unnamed }, Cluster)
+    for i, k in ipairs { ... } do
+        some[i] = self[k]
+    end
+    return some
+end
+
 function Cluster:uris()
     local uris = {}
     for i, server in ipairs(self) do
