@@ -115,7 +115,7 @@ local function execute(self, server, conn, argv, n, what, who)
     server.reply = reply
     if what then
         self:log("server %d executes %s: %s", server.index + 1, what,
-            self.events and as_text(server.answer))
+            self.say and as_text(server.answer))
         self:moment(server, "after server %d has executed %s", server.index + 1, what)
     end
     self.acting = nil

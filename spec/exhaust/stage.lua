@@ -36,8 +36,8 @@ function Stage:name(client, who)
     return client
 end
 
-local function new(world, x, key, events)
-    local self = setmetatable({ x = x, key = key, world_of = world, events = events,
+local function new(world, x, key, say)
+    local self = setmetatable({ x = x, key = key, world_of = world, say = say,
         lease = world.lease or 4, names = {}, process = {}, held = {}, muted = {}, number = 0,
         ends = {}, lost = {}, first = {}, holds = {}, asked = {}, still = {} }, Stage)
     self.world = self:open_world(world.options)
@@ -146,10 +146,10 @@ end
 --   options: of its clients; faults_for: seconds in which servers may restart; run:
 --   function(stage, kind) }
 -- @param kind    { key: whose ends are moments, ... } (kinds.lua)
--- @param events  a list for the log, or nil
+-- @param say     called with each event, or nil
 -- @return the stage; its `fault` says what went wrong
-function _M.run(world, x, kind, events)
-    local self = new(world, x, kind.key, events)
+function _M.run(world, x, kind, say)
+    local self = new(world, x, kind.key, say)
     messages.attend(self)
     world.run(self, kind)
     messages.attend(nil)

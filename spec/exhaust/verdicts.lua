@@ -16,8 +16,8 @@ local MARKER, FLOOR = "redlock:{server}:marker", base_step.KEY
 local Stage = {}
 
 function Stage:log(...)
-    if self.events then
-        insert(self.events, format("%10.4f  ", C.sim_now() / SECOND) .. format(...))
+    if self.say then
+        self.say(format("%10.4f  ", C.sim_now() / SECOND) .. format(...))
     end
 end
 
