@@ -117,6 +117,76 @@ describe("a client keeps nothing", function()
         careful:close()
     end)
 
+    it("of calls that are done, whatever came of them", function()
+        local l, late = client:getLock "x", client:getLock("late", { owner = 2 })
+        local sem = client:getSemaphore("s", 1)
+        local read = client:getReadWriteLock("rw"):readLock()
+        assert.is_true(other:getLock("held"):tryLock(0, 60))
+        local permit = assert(other:getSemaphore("p", 1):tryAcquire(0, 60))
+        assert.is_true(other:getCountDownLatch("latch"):trySetCount(1))
+        local function gives_up(lock) support.fails("held", lock:tryLock(0.002)) end
+        local calls = {
+            had = function() assert(l:tryLock() and l:extend() and l:isLocked() and l:unlock()) end,
+            ["had as futures"] = function()
+                assert(l:tryLockAsync():get(5) and l:extendAsync():get(5))
+                assert(l:unlockAsync():get(5))
+            end,
+            refused = function() support.fails("held", client:getLock("held"):tryLock()) end,
+            ["given up"] = function() gives_up(client:getLock "held") end,
+            ["given up in line"] = function() gives_up(client:getFairLock "held") end,
+            ["given up for a token"] = function() gives_up(client:getFencedLock "held") end,
+            ["given up for two"] = function() gives_up(client:getMultiLock { "held", "x" }) end,
+            ["given up to read"] = function()
+                gives_up(client:getReadWriteLock("held"):readLock())
+            end,
+            ["given up as a future"] = function()
+                support.fails("held", client:getLock("held"):tryLockAsync(0.002):get(5))
+            end,
+            ["a future not waited for"] = function()
+                local future = client:getLock("held"):tryLockAsync(5)
+                future:get(0.001)
+                future:cancel()
+            end,
+            taken = function()
+                assert(l:tryLock(0, 20) and other:getLock("x"):forceUnlock())
+                assert.is_nil((l:unlock()))
+            end,
+            ["taken again after its end"] = function()
+                assert(late:tryLock(5, 0.03))
+                support.eventually(function() return not late:isValid() end)
+                assert(late:tryLock() and late:unlock())
+            end,
+            ["a reader's"] = function() assert(read:tryLock() and read:unlock()) end,
+            ["a permit"] = function() assert(sem:tryAcquire()):release() end,
+            ["no permit"] = function()
+                support.fails("held", client:getSemaphore("p", 1):tryAcquire(0.002))
+            end,
+            ["a latch not open"] = function() client:getCountDownLatch("latch"):await(0.002) end,
+        }
+        for name, call in pairs(calls) do
+            local grown
+            for round = 1, 8 do
+                local before = allocated()
+                for _ = 1, 30 do
+                    call()
+                end
+                collectgarbage()
+                collectgarbage()
+                support.eventually(function()          -- the last releases are answered
+                    client:getLock("turn"):isLocked()
+                    return client:stats().owed == 0
+                end)
+                grown = allocated() - before
+                if round > 1 and grown < 30 * 64 then
+                    break
+                end
+            end
+            assert.is_true(grown < 30 * 64, name .. ": " .. grown)
+        end
+        permit:release()
+        assert.is_true(other:getLock("held"):unlock())
+    end)
+
     it("of a queue's order when some in it give up", function()
         assert.is_true(other:getLock("x"):tryLock(0, 60))
         local got, futures = {}, {}

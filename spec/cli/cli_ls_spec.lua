@@ -252,6 +252,7 @@ describe("redlock", function()
             assert.equal(0, (redlock("wait", kind, "--wait", "20")))
             assert.equal(3, (redlock("unlock", "--force", kind)))
         end
+        assert.is_nil((taken.permit:release()))
     end)
 
     it("tells a name that stays closed from one that is held", function()
