@@ -11,7 +11,6 @@
 #include "core/leases/holder.h"
 #include "engine/card.h"
 #include "engine/mailbox.h"
-#include "engine/signals.h"
 #include "io/address.h"
 #include "io/linger.h"
 #include "node/reader.h"

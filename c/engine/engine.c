@@ -14,7 +14,6 @@
 
 #include "core/rounds/round.h"
 #include "engine/mailbox.h"
-#include "engine/signals.h"
 
 /* ---- how long rounds take, once rl_get_times() was called; with the mutex ---- */
 

@@ -25,15 +25,6 @@ local _M = {}
 local PATIENCE, PAUSE = 8, 0.2
 local LATE = { timeout = true, pending = true }
 
-local function are_late(rows)
-    for _, row in ipairs(rows) do
-        if not LATE[row.code] then
-            return false
-        end
-    end
-    return true
-end
-
 local function in_one_line(name)
     return (gsub(gsub(script_text.own(name), "%-%-[^\n]*", ""), "%s+", " "))
 end
@@ -77,6 +68,7 @@ end
 
 -- Groups the rows: admitted; in quarantine by the letter in their marker: n, l, s, or young (not
 -- begun, or not observed for long enough); disagrees, unknown, absent; off: up, without the guard.
+-- gone: whether an absent one is not just late.
 -- Second result: for how many seconds they were observed, as far as init needs it, all together.
 local function sort_out(rows)
     local by = { admitted = {}, n = {}, l = {}, s = {}, young = {}, disagrees = {}, unknown = {},
@@ -90,6 +82,7 @@ local function sort_out(rows)
             group = "young"
         end
         insert(by[group], row)
+        by.gone = by.gone or group == "absent" and not LATE[row.code]
         observed = observed + min(row.observed, least)
     end
     return by, observed
@@ -114,7 +107,7 @@ local function objection(by, rows, force)
             #by.unknown == 0 and row.memory == "n"
     elseif #by.absent > 0 then
         return refusal("a new cluster is all up, but %s %s not", list(by.absent), are(by.absent)),
-            are_late(by.absent)
+            not by.gone
     elseif #by.l + #by.s > 0 then
         local row = by.l[1] or by.s[1]
         return refusal("%s is not new: %s", row.node, row.objection)
