@@ -3,6 +3,12 @@ local nginx = require "spec.support.nginx"
 local support = require "spec.support"
 
 local INIT = [[
+    function await_told(seconds)
+        local till = ngx.now() + seconds
+        repeat
+            ngx.sleep(0.01)
+        until ngx.shared.shared:get "lost" or ngx.now() >= till
+    end
     function await_quit()
         ngx.shared.shared:set("begun", true)
         repeat
@@ -50,7 +56,9 @@ local SERVER = [[
     } }
     location /hold { content_by_lua_block {
         assert(client:getLock("held"):tryLock(1))
-        ngx.sleep(tonumber(ngx.var.arg_s))
+        repeat
+            ngx.sleep(0.01)
+        until ngx.shared.shared:get "go"
         ngx.print(tostring(client:getLock("held"):isValid()), " ",
             tostring(client:getLock("held"):unlock()))
     } }
@@ -63,6 +71,9 @@ local SERVER = [[
             assert(l:unlock())
         end
         ngx.print "ok"
+    } }
+    location /go { content_by_lua_block {
+        ngx.shared.shared:set("go", true)
     } }
     location /begun { content_by_lua_block {
         ngx.print(tostring(ngx.shared.shared:get "begun"))
@@ -77,7 +88,7 @@ local SERVER = [[
             ngx.sleep(0.001)           -- it may wait: a timer of its own runs it
             ngx.shared.shared:set("lost", why .. " " .. ngx.get_phase())
         end)
-        ngx.sleep(tonumber(ngx.var.arg_s))
+        await_told(tonumber(ngx.var.arg_s))
         ngx.print(tostring(l:isValid()))
     } }
     location /ending { content_by_lua_block {
@@ -88,7 +99,7 @@ local SERVER = [[
             ngx.shared.shared:set("lost", (left > 0 and left <= 1 and l.getName(l) or left)
                 .. " " .. ngx.get_phase())
         end))
-        ngx.sleep(3)
+        await_told(20)
     } }
     location /nightly { content_by_lua_block {
         local l = client:getLock("nightly", { owner = "nightly" })
@@ -190,11 +201,12 @@ describe("a worker of nginx", function()
 
     it("keeps the lock of a running request while it is shut down", function()
         start { options = "lease = 1" }
-        local request = ng:begin "/hold?s=4"
+        local request = ng:begin "/hold"
         support.eventually(function() return cluster:keys() == 3 end)
         ng:reload()
         support.sleep(1.5)
         assert.equal(3, cluster:keys())
+        ng:get "/go"
         assert.equal("true true", request:finish())
         cluster:await_free()
         support.eventually(function() return #ng:workers() == 1 end, 15, "the old worker to end")
@@ -220,7 +232,7 @@ describe("a worker of nginx", function()
 
     it("releases what is held when it is told to end at once", function()
         start()
-        ng:begin "/hold?s=30"
+        ng:begin "/hold"
         support.eventually(function() return cluster:keys() >= 2 end)
         assert.equal("taken", ng:get "/leave")
         assert.equal(0, ng:stop "TERM")
@@ -228,29 +240,45 @@ describe("a worker of nginx", function()
     end)
 
     it("runs as root or not, and has no descriptors or threads too many", function()
-        for _, user in ipairs { "www-data", "root" } do
-            start { user = user }
+        local all, pids, fds = {}, {}, {}
+        for i, user in ipairs { "www-data", "root" } do
+            all[i] = start { user = user }
             assert.equal("ok", ng:get "/cycle")
-            local pid = ng:workers()[1]
-            load("/same?hold=0.005", 1, 16).finish()     -- and connections for messages are open
-            support.sleep(2.5)              -- the reader ends, and begins again
-            assert.equal("ok", ng:get "/cycle")
-            local fds = support.fds(pid)
-            for _ = 1, 2 do
-                load("/same?hold=0.005", 1, 16).finish()
-                support.sleep(1.2)
-                assert.equal("ok", ng:get "/cycle")
+            pids[i] = ng:workers()[1]
+        end
+        -- A load of each, and a pause behind it.
+        local function loads(pause)
+            local those = {}
+            for i, one in ipairs(all) do
+                ng = one
+                those[i] = load("/same?hold=0.005", 1, 16)
             end
-            support.eventually(function() return support.fds(pid) <= fds + 1 end, 10,
+            for _, one in ipairs(those) do
+                one.finish()
+            end
+            support.sleep(pause)
+            for _, one in ipairs(all) do
+                assert.equal("ok", one:get "/cycle")
+            end
+        end
+        loads(2.5)          -- connections for messages are open; the reader ends, and begins again
+        for i, pid in ipairs(pids) do
+            fds[i] = support.fds(pid)
+        end
+        loads(1.2)
+        loads(1.2)
+        for i, pid in ipairs(pids) do
+            support.eventually(function() return support.fds(pid) <= fds[i] + 1 end, 10,
                 "the descriptors of the requests to be closed")
             assert.equal(2, support.threads(pid))
-            assert.equal(0, ng:stop "QUIT")
+            all[i]:ends "QUIT"
         end
+        ng = nil
     end)
 
     it("tells of a loss in time, in a timer of its own", function()
         start { options = "lease = 1" }
-        local request = ng:begin "/lost?s=3"
+        local request = ng:begin "/lost?s=20"
         support.eventually(function() return cluster:keys() >= 2 end)
         cluster:flush()
         support.eventually(function() return ng:get "/said" == "forgotten timer" end, 20, "onLost")
@@ -290,7 +318,7 @@ describe("a worker of nginx", function()
 
     local function tells_beside_shutdown(query)
         start { options = "lease = 1" }
-        local request = ng:begin("/lost?s=3&late=1" .. query)
+        local request = ng:begin("/lost?s=20&late=1" .. query)
         reload_beside_request()
         cluster:each(function(s)
             support.eventually(function() return s:call("EXISTS", "lost") == 1 end)
