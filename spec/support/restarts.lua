@@ -44,6 +44,7 @@ for run = 1, runs do
             b:unlock()
             break
         end
+        support.sleep(0.001)
     end
     a:unlock()
     missing:refuse(false)
