@@ -6,9 +6,11 @@
 -- copies of a world: it runs one without odd choices, sees which there were, and runs each
 -- again with one more odd choice after the last one. What comes after an odd choice is thus
 -- chosen among the events of the run that has it.
+--
+-- A run has a word: "3.2,17.5" chooses option 2 in the third call of choose() that could be odd,
+-- and option 5 in the 17th; "-" is the run without odd choices.
 
-local concat, floor, insert, remove = table.concat, math.floor, table.insert, table.remove
-local format, gmatch = string.format, string.gmatch
+local concat, insert, remove, unpack = table.concat, table.insert, table.remove, unpack
 local ipairs, pairs, setmetatable, tonumber = ipairs, pairs, setmetatable, tonumber
 
 local _M = {}
@@ -16,15 +18,21 @@ local _M = {}
 local Choices = {}
 Choices.__index = Choices
 
---- @param tape  the odd choices: a list of { at: which call of choose() it is, option }
--- If `tell`, a function of the choices, is set, each odd choice calls it.
-function _M.choices(tape, limits)
-    local left = {}
+--- The choices of one run.
+-- @param word    its odd ones
+-- @param limits  how many of each class there may be; of `odd`: of all but "start"
+-- @return choices; afterwards they have `longer`: the words with one more odd choice, and
+--   `said`: what was odd
+function _M.choices(word, limits)
+    local odd, left = {}, {}
+    for at, option in word:gmatch "(%d+)%.(%d+)" do
+        insert(odd, { at = tonumber(at), option = tonumber(option) })
+    end
     for class, n in pairs(limits) do
         left[class] = n
     end
-    return setmetatable({ tape = tape, next = 1, n = 0, left = left, points = {}, said = {} },
-        Choices)
+    return setmetatable({ prefix = word == "-" and "" or word .. ",", odd = odd, next = 1, n = 0,
+        left = left, longer = {}, said = {} }, Choices)
 end
 
 --- Chooses one of some options.
@@ -33,13 +41,15 @@ end
 -- @param ...      words before the name, for people
 -- @return its number
 function Choices:choose(class, options, ...)
-    local left, odd = self.left, self.tape[self.next]
+    local left, odd = self.left, self.odd[self.next]
     if left[class] == 0 or class ~= "start" and left.odd == 0 then
         return 1
     end
     self.n = self.n + 1
     if not odd then              -- before the last odd one all was tried already
-        insert(self.points, { at = self.n, options = #options })
+        for option = 2, #options do
+            insert(self.longer, self.prefix .. self.n .. "." .. option)
+        end
     elseif odd.at == self.n then
         if not options[odd.option] then
             error("there is no such run: its world has changed", 0)
@@ -49,84 +59,37 @@ function Choices:choose(class, options, ...)
         local words = { ... }
         insert(words, options[odd.option][1])
         insert(self.said, concat(words, " "))
-        if self.tell then
-            self:tell()
-        end
         return odd.option
     end
     return 1
 end
 
---- The choices as a person reads them.
+--- The odd choices as a person reads them.
 function Choices:sentence()
     return #self.said == 0 and "all goes as usual" or concat(self.said, "; ")
 end
 
-local function with(tape, at, option)
-    local longer = {}
-    for i, odd in ipairs(tape) do
-        longer[i] = odd
-    end
-    insert(longer, { at = at, option = option })
-    return longer
-end
-
---- The tape as a word, which read() understands: "3.2,17.5"; "-": no odd choice.
-function _M.word(tape)
-    local list = {}
-    for i, odd in ipairs(tape) do
-        list[i] = format("%d.%d", odd.at, odd.option)
-    end
-    return #list > 0 and concat(list, ",") or "-"
-end
-
-function _M.read(word)
-    local tape = {}
-    for at, option in gmatch(word, "(%d+)%.(%d+)") do
-        insert(tape, { at = tonumber(at), option = tonumber(option) })
-    end
-    return tape
-end
-
--- Shares are by the first odd choice, and where these are too few by the second one, too: a share
--- repeats what its runs begin with, so it should have few first ones. With three odd choices
--- that costs little, and they are by the second one, or shares would differ much.
-local FIRST_ONES = 60
-
--- The largest divisor that is not larger than FIRST_ONES.
-local function by_first(shares)
-    local by = math.min(shares, FIRST_ONES)
-    while shares % by > 0 do
-        by = by - 1
-    end
-    return by
-end
-
---- Runs all, or a share.
--- @param limits  how many odd choices of each class a run may have
--- @param run     function(choices, tape, mine): one run; mine: of this share. false: no more
--- @param share   0 .. shares - 1
+--- Runs all, or one of so many shares: part of the numbers from 0 to 1. The first run has all of
+-- them. Those with one more odd choice than a run divide what it has among them. A run belongs to
+-- the share that has its first number; a share also runs what its runs begin with.
+-- @param run  function(choices, word, mine): one run; mine: of this share. false: no more
 -- @return how many runs of this share there were
 function _M.visit(limits, run, share, shares)
-    local of = { [0] = limits.odd > 2 and 1 or by_first(shares) }
-    of[1] = shares / of[0]
-    local part = { [0] = share % of[0], floor(share / of[0]) }
-    local runs, number, tapes = 0, { [0] = 0, 0 }, { {} }
-    while #tapes > 0 do
-        local tape = remove(tapes)
-        local choices, n = _M.choices(tape, limits), #tape
-        local mine = n >= 2 or part[1] == 0 and (n == 1 or part[0] == 0)
-        local more = run(choices, tape, mine)
+    local from, to = share / shares, (share + 1) / shares
+    local runs, waiting = 0, { { "-", 0, 1 } }
+    while #waiting > 0 do
+        local word, first, width = unpack(remove(waiting))
+        local choices, mine = _M.choices(word, limits), first >= from and first < to
+        local more = run(choices, word, mine)
         runs = runs + (mine and 1 or 0)
         if more == false then
             break
         end
-        for _, point in ipairs(choices.points) do
-            for option = 2, point.options do
-                number[n] = n < 2 and number[n] + 1 or nil
-                if n >= 2 or number[n] % of[n] == part[n] then
-                    insert(tapes, with(tape, point.at, option))
-                end
+        width = width / #choices.longer
+        for i, longer in ipairs(choices.longer) do
+            local one = first + (i - 1) * width
+            if one < to and one + width > from then
+                insert(waiting, { longer, one, width })
             end
         end
     end

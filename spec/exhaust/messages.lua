@@ -32,7 +32,7 @@ local ORDER = { { "in the order of sending" }, { "in the other order" } }
 
 -- ---- scripts have roles ----------------------------------------------------------------
 
-local roles = {}             -- by text and by SHA-1
+local roles = { ["redlock:{server}:marker"] = "marker" }     -- by what follows the command's name
 local enter, wait = host.enter, host.wait
 local present                -- the stage that runs
 
@@ -53,24 +53,25 @@ end
 -- The library of worlds is loaded with the first one, and shares what knows kinds.
 hear(require "redlock.runtime.script_text")
 function host.enter(world, part)
-    if not roles.heard then
-        roles.heard = "heard"
-        hear(part "redlock.runtime.script_text")
-        local own = part("redlock.runtime.script_text").own
-        know("mark", own "marker.set")
-        know("floors", own "fenced.tell")
-        know("force", part("redlock.kinds.plain_lock").force_script)     -- asked of each alone
-        roles["redlock:{server}:marker"] = "marker"
-        local lock = part "redlock.lock.lock"
-        local hold_of = lock.hold_of
-        function lock.hold_of(view)
-            if present and present.world_of.pauses then
-                present:pause(present.names[view.client], "looks at its hold")
-            end
-            return hold_of(view)
+    host.enter = enter
+    hear(part "redlock.runtime.script_text")
+    local own, lock = part("redlock.runtime.script_text").own, part "redlock.lock.lock"
+    know("mark", own "marker.set")
+    know("floors", own "fenced.tell")
+    know("force", part("redlock.kinds.plain_lock").force_script)     -- asked of each alone
+    local hold_of = lock.hold_of
+    function lock.hold_of(view)
+        if present and present.world_of.pauses then
+            present:pause(present.names[view.client], "looks at its hold")
         end
+        return hold_of(view)
     end
     return enter(world, part)
+end
+
+-- Who sent what arrives, or goes on; nil: a client that has no name.
+local function sender(self)
+    return self.names[C.sim_record().process]
 end
 
 -- Between an answer and who reads it.
@@ -78,7 +79,7 @@ function host.wait(round)
     local waits = C.rl_round_outcome(round) == 0
     local outcome = wait(round)
     if waits and present then
-        present:pause(present:sender(), "reads an answer")
+        present:pause(sender(present), "reads an answer")
     end
     return outcome
 end
@@ -94,40 +95,41 @@ end
 local function as_text(answer)
     if type(answer) ~= "table" then
         return type(answer) == "number" and format("%.14g", answer) or tostring(answer)
-    elseif answer.err then
-        return answer.err
     end
     local words = {}
     for i, one in ipairs(answer) do
         words[i] = as_text(one)
     end
-    return "{" .. concat(words, ", ") .. "}"
+    return answer.err or "{" .. concat(words, ", ") .. "}"
 end
 
-local function execute(self, server, conn, argv, n, what, who)
+-- A message is { server, conn, argv, n, runs: how often its server had started, who: sent it, role,
+-- what: it is for people; nil: nobody looks at it }. At a process that has died nothing arrives.
+local function execute(self, message)
+    local server, what = message.server, message.what
+    if server.runs ~= message.runs then
+        return
+    end
     local reply = server.reply
-    self.acting = who
-    if self.muted[conn] then
+    if self.muted[message.conn] then
         server.reply = function() return true end
     end
-    server.last_word, server.answer = argv[n], nil
-    getmetatable(server).execute(server, conn, argv, n)
-    server.reply = reply
+    server.message = message
+    getmetatable(server).execute(server, message.conn, message.argv, message.n)
+    server.message, server.reply = nil, reply
     if what then
         self:log("server %d executes %s: %s", server.index + 1, what,
-            self.say and as_text(server.answer))
-        self:moment(server, "after server %d has executed %s", server.index + 1, what)
+            self.say and as_text(message.answer))
+        self:moment(server, format("after server %d has executed %s", server.index + 1, what),
+            message.who)
     end
-    self.acting = nil
 end
 
--- What a connection has held back arrives, in order; nothing does at a process that has died.
+-- What a connection has held back arrives, in order.
 local function flush(self, held)
     self.held[held.conn] = nil
-    for _, one in ipairs(held) do
-        if held.server.runs == held.runs then
-            execute(self, held.server, held.conn, one.argv, one.n, one.what, held.who)
-        end
+    for _, message in ipairs(held) do
+        execute(self, message)
     end
 end
 
@@ -136,11 +138,12 @@ local function due(self, held)
     if self.held[held.conn] ~= held then
         return
     end
+    local one = held[1]
     for _, other in pairs(self.held) do
-        if other ~= held and other.server == held.server and other.who == held.who
-            and other.due_us <= held.due_us + MS and held.number < other.number
-            and self.x:choose("order", ORDER, held[1].what .. " and " .. other[1].what
-                .. " arrive") == 2 then
+        local two = other[1]
+        if held.number < other.number and two.server == one.server and two.who == one.who
+            and other.due_us <= held.due_us + MS and self.x:choose("order", ORDER,
+                one.what .. " and " .. two.what .. " arrive") == 2 then
             flush(self, other)
             break
         end
@@ -148,14 +151,12 @@ local function due(self, held)
     flush(self, held)
 end
 
--- Holds back a request and what follows it on its connection, until so many us from now.
-local function hold_back(self, server, conn, us)
+-- Holds back a message and what follows it on its connection, until so many us from now.
+local function hold_back(self, message, us)
     self.number = self.number + 1
-    local held = { server = server, conn = conn, runs = server.runs, who = self:sender(),
-        due_us = C.sim_now() + us, number = self.number }
-    self.held[conn] = held
+    local held = { message, conn = message.conn, due_us = C.sim_now() + us, number = self.number }
+    self.held[message.conn] = held
     self.world.world:later(us, function() due(self, held) end)
-    return held
 end
 
 -- When a late message arrives, in us from now.
@@ -166,48 +167,39 @@ local function delay_us(self, server, late)
         or max(0, left_us + (late == "last" and -MS or 2 * MS))
 end
 
-local function travel(self, server, conn, argv, n, what)
-    local to = what .. " to server " .. server.index + 1
+local function travel(self, message)
+    local server = message.server
+    local to = message.what .. " to server " .. server.index + 1
     local path = PATHS[self.x:choose("path", PATHS, to)]
     if path ~= PATHS[1] then
         self:log("%s %s", to, path[1])
     end
     if path.late then
-        insert(hold_back(self, server, conn, delay_us(self, server, path.late)),
-            { argv = argv, n = n, what = what })
+        hold_back(self, message, delay_us(self, server, path.late))
     elseif not path.lost then
-        self.muted[conn] = self.muted[conn] or path.mute     -- later answers are lost, too
-        execute(self, server, conn, argv, n, what)
+        self.muted[message.conn] = self.muted[message.conn] or path.mute   -- later answers, too
+        execute(self, message)
     end
     if path.breaks then
-        C.sim_cut(C.sim_record().process, server.index, 1, 0, 0)
+        C.sim_cut(self.process[message.who], server.index, 1, 0, 0)
     end
-end
-
---- The name of the client whose message arrives; nil: of none that has a name.
-function Stage:sender()
-    return self.acting or self.names[C.sim_record().process]
-end
-
---- What a script is for, by its text or SHA-1.
-function Stage.role_of(_, script)
-    return roles[script or ""]
 end
 
 --- Takes the place of a server's execute().
 function Stage:arrived(server, conn, argv, n)
-    local held, who = self.held[conn], self:sender()
-    local role = argv[1] == "INFO" and "life" or self:role_of(argv[2])
+    local held, who = self.held[conn], sender(self)
+    local role = argv[1] == "INFO" and "life" or roles[argv[2] or ""]
     local may = self.open and who and self.world_of.roles[role]
-    local what = may and who .. "'s " .. role
+    local message = { server = server, conn = conn, argv = argv, n = n, runs = server.runs,
+        who = who, role = role, what = may and who .. "'s " .. role }
     if who and who == self.cut_off then
         return
     elseif held then
-        insert(held, { argv = argv, n = n, what = what })
+        insert(held, message)
     elseif may == "path" then
-        travel(self, server, conn, argv, n, what)
+        travel(self, message)
     else
-        execute(self, server, conn, argv, n, what)
+        execute(self, message)
     end
 end
 

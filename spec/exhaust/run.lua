@@ -39,8 +39,8 @@ local WORLDS = { { "look", LOCKS }, { "ahead", FENCED }, { "older", FENCED }, { 
     { "force", { "plain", "deaf" } }, { "owners", LOCKS }, { "close", LOCKS },
     { "once", { "plain", "before" } } }
 
-local function limits_of(world, kind)
-    local limits = { odd = math.min(kinds[kind].odd, world.odd) }
+local function limits_of(world)
+    local limits = {}
     for class, n in pairs(world.limits) do
         limits[class] = n
     end
@@ -52,17 +52,16 @@ end
 
 -- ---- one run ---------------------------------------------------------------------------
 
--- Says which run goes wrong: how to repeat it, what is odd in it, and what is wrong.
-local function print_wrong(name, kind, word, sentence, fault)
+-- Says which run goes wrong: how to repeat it, and why.
+local function print_wrong(name, kind, word, why)
     local limits = env "LIMITS" and ("LIMITS='%s' "):format(env "LIMITS") or ""
-    print(("%sWORLD=%s KIND=%s RUN=%s make exhaust: %s: %s"):format(limits, name, kind, word,
-        sentence, fault))
+    print(("%sWORLD=%s KIND=%s RUN=%s make exhaust: %s"):format(limits, name, kind, word, why))
 end
 
 local function replay(list)
     local name, kind = list[1][1], list[1][2]
     local world = require("spec.exhaust.worlds." .. name)
-    local choices = explorer.choices(explorer.read(env "RUN"), limits_of(world, kind))
+    local choices = explorer.choices(env "RUN", limits_of(world))
     local s = stage.run(world, choices, kinds[kind], print)      -- at once, as it may crash
     print(choices:sentence())
     print(s.fault or "nothing went wrong")
@@ -71,96 +70,49 @@ end
 
 -- ---- a share of one world, with one kind ---------------------------------------------------
 
+-- Prints each run, for everything(), and at the end how many there were.
 local function visit(name, kind, share, shares)
     local world, bad = require("spec.exhaust.worlds." .. name), 0
-    local runs = explorer.visit(limits_of(world, kind), function(choices, tape, mine)
-        if env "EXHAUST_TOLD" then
-            choices.tell = function()
-                print(("~ %s ~ %s"):format(explorer.word(tape), choices:sentence()))
-            end
-        end
+    local runs = explorer.visit(limits_of(world), function(choices, word, mine)
+        print(("~ %s %s %s"):format(name, kind, word))
         local s = stage.run(world, choices, kinds[kind])
         if collectgarbage "count" > GARBAGE_KB then
             collectgarbage()
         end
         if s.fault and mine then
             bad = bad + 1
-            print_wrong(name, kind, explorer.word(tape), choices:sentence(), s.fault)
+            print_wrong(name, kind, word, choices:sentence() .. ": " .. s.fault)
         end
         return bad < MOST
-    end, share, shares)
-    print(("= %d %d %.1f"):format(runs, bad, os.clock()))
+    end, tonumber(share), tonumber(shares))
+    print(("%-11s %-11s %8d runs  %4d wrong  %6.1f s of processor"):format(name, kind, runs, bad,
+        os.clock()))
+    return bad == 0
 end
 
 -- ---- all -------------------------------------------------------------------------------
 
--- The first share to run of the i-th world and kind, on j cores, and of how many: not all of them
--- the k-th, as shares that begin alike are as large.
-local function part(i, j)
+-- Which share of the i-th world and kind is wanted, and of how many: not of all the k-th, as
+-- shares that begin alike are as large.
+local function share_of(i)
     local k, n = (env "PART" or "0 1"):match "^(%d+) (%d+)$"
     n = tonumber(n or env "PART")
-    return ((k and tonumber(k) or seeds.first()) + 37 * i) % n * j, n * j
+    return ((k and tonumber(k) or seeds.first()) + 37 * i) % n, n
 end
 
-local function wanted(list, name)
-    return not list or ("," .. list .. ","):find("," .. name .. ",", 1, true)
+local function wanted(name, one)
+    return not env(name) or ("," .. env(name) .. ","):find("," .. one .. ",", 1, true)
 end
 
--- Which run of a share crashes: the share once more, told of each odd choice.
--- @return its word and sentence
-local function crashed_in(work)
-    local pipe = io.popen(("EXHAUST_TOLD=1 EXHAUST_WORK='%s' luajit spec/exhaust/run.lua 2>&1")
-        :format(work))
-    local word, sentence = "-", "all goes as usual"
-    for line in pipe:lines() do
-        local one, said = line:match "^~ (%S+) ~ (.*)$"
-        word, sentence = one or word, said or sentence
-    end
-    pipe:close()
-    return word, sentence
-end
-
--- Runs one world and kind, a process for each core.
-local function share_out(name, kind, i, j)
-    local first, shares = part(i, j)
-    local pipes, runs, bad, seconds = {}, 0, 0, 0
-    for k = 0, j - 1 do
-        pipes[k + 1] = io.popen(("EXHAUST_WORK='%s %s %d %d' luajit spec/exhaust/run.lua"):format(
-            name, kind, first + k, shares))
-    end
-    for k, pipe in ipairs(pipes) do
-        local done = false
-        for line in pipe:lines() do
-            local n, wrong, took = line:match "^= (%d+) (%d+) ([%d.]+)$"
-            done = done or n ~= nil
-            runs, bad = runs + (n or 0), bad + (wrong or 0)
-            seconds = seconds + (took or 0)
-            if not n then
-                print(line)
-            end
-        end
-        pipe:close()
-        if not done then
-            runs, bad = runs + 1, bad + 1
-            local word, sentence = crashed_in(("%s %s %d %d"):format(name, kind, first + k - 1,
-                shares))
-            print_wrong(name, kind, word, sentence, "it crashes")
-        end
-    end
-    print(("%-11s %-11s %8d runs  %4d wrong  %6.1f s of processor"):format(name, kind, runs, bad,
-        seconds))
-    return runs, bad
-end
-
--- The worlds and kinds that were asked for: { name, kind, its number among all }. Ends the program
--- if there are none; with RUN also if there are several.
+-- The worlds and kinds that were asked for: { name, kind, share, shares }. Ends the program if
+-- there are none; with RUN also if there are several.
 local function chosen()
     local list, known, i = {}, {}, 0
     for _, one in ipairs(WORLDS) do
         for _, kind in ipairs(one[2]) do
             i = i + 1
-            if wanted(env "WORLD", one[1]) and wanted(env "KIND", kind) then
-                table.insert(list, { one[1], kind, i })
+            if wanted("WORLD", one[1]) and wanted("KIND", kind) then
+                table.insert(list, { one[1], kind, share_of(i) })
             end
         end
         table.insert(known, ("  %-11s %s"):format(one[1], table.concat(one[2], ", ")))
@@ -174,23 +126,45 @@ local function chosen()
     return list
 end
 
+-- Visits them, each in a process of its own.
 local function everything(list)
-    local j, runs, bad = tonumber(env "J" or jobs.cores()), 0, 0
+    local work, at, runs, bad = {}, {}, 0, 0         -- at: which run each is at
+    for i, one in ipairs(list) do
+        work[i] = table.concat(one, " ")
+    end
+    local pipe = io.popen(("echo '%s' | xargs -P %d -L 1 sh -c 'luajit spec/exhaust/run.lua $* "
+        .. "|| exit %d' run"):format(table.concat(work, "\n"), env "J" or jobs.cores(),
+        env "STOP" and 255 or 1))
+    for line in pipe:lines() do
+        local pair, word = line:match "^~ (%S+ %S+) (%S+)$"
+        local name, kind, n, wrong = line:match "^(%S+) +(%S+) +(%d+) runs +(%d+) wrong"
+        if pair then
+            at[pair] = word
+        else
+            print(line)
+        end
+        if n then
+            runs, bad, at[name .. " " .. kind] = runs + n, bad + wrong, false
+        end
+    end
+    pipe:close()
     for _, one in ipairs(list) do
-        if not (env "STOP" and bad > 0) then
-            local more, wrong = share_out(one[1], one[2], one[3], j)
-            runs, bad = runs + more, bad + wrong
+        local word = at[one[1] .. " " .. one[2]]
+        if word or word == nil and bad == 0 then
+            print_wrong(one[1], one[2], word or "-", "it crashes")
+            runs, bad = runs + 1, bad + 1
         end
     end
     print(("%d passed, %d failed"):format(runs - bad, bad))
     return bad == 0 and runs > 0
 end
 
-local work = env "EXHAUST_WORK"
-if work then
-    local name, kind, share, shares = work:match "(%S+) (%S+) (%d+) (%d+)"
-    visit(name, kind, tonumber(share), tonumber(shares))
+local passed
+if arg[1] then
+    passed = visit(unpack(arg))
+elseif env "RUN" then
+    passed = replay(chosen())
 else
-    local act = env "RUN" and replay or everything
-    os.exit(act(chosen()) and 0 or 1)
+    passed = everything(chosen())
 end
+os.exit(passed and 0 or 1)

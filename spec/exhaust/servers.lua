@@ -1,10 +1,7 @@
---- Servers and clients of a small world, what may become of them, and the moments for that. Methods
--- of a stage.
+--- What may become of servers and clients of a small world, and the moments for that. Methods of a
+-- stage.
 
 local library = require "redlock.testing.library"
-local testing = require "redlock.testing"
-
-local format, ipairs, pairs = string.format, ipairs, pairs
 
 local C = library.core()
 local SECOND, MS = 1e6, 1e3
@@ -28,29 +25,24 @@ local START = { { "later" }, { "B begins" } }
 
 local Stage = {}
 
---- A request or an answer of a client takes so many us.
-function Stage:away(who, us)
-    for i = 0, #self.world.nodes - 1 do
-        C.sim_path(self.process[who], i, us, 0)
-    end
-end
-
 --- Something has happened: here B may begin, a client may get into trouble, and, where it happened
 -- on a server, so may that server. Of all that happens in one microsecond B may begin after the
 -- first thing alone: its messages come after the others, too. A client in trouble can tell things
 -- of one microsecond apart only by its own messages: which answer, or request, is the first that
 -- does not pass as usual.
-function Stage:moment(server, text, ...)
+-- @param server  or nil
+-- @param sender  of the message that was executed, or nil
+function Stage:moment(server, text, sender)
     if not self.open then
         return
     end
-    text = format(text, ...) .. ","
+    text = text .. ","
     local first, who = self.moment_us ~= C.sim_now(), self.world_of.in_trouble
     self.moment_us = C.sim_now()
     if first and self.begin and self.x:choose("start", START, text) == 2 then
         self.begin()
     end
-    if first or self:sender() == who then
+    if who and (first or sender == who) then
         self:trouble(who, first and TROUBLES or AGAIN, text)
     end
     if server and C.sim_now() < self.faults_until_us then
@@ -59,10 +51,32 @@ function Stage:moment(server, text, ...)
     end
 end
 
+--- A key's end, which nobody sends, is a moment, too.
+function Stage:watch_end(server, new)
+    local at = new and new.at
+    if at and at > (self.ends[server] or 0) then
+        self.ends[server] = at
+        self.world.world:later((at + 1) * MS - server:clock(), function()
+            if self.ends[server] == at then
+                self:moment(server, "after the end of the key on server " .. server.index + 1)
+            end
+        end)
+    end
+end
+
+-- ---- clients ---------------------------------------------------------------------------
+
+--- A request or an answer of a client takes so many us.
+function Stage:away(who, us)
+    for i = 0, #self.world.nodes - 1 do
+        C.sim_path(self.process[who], i, us, 0)
+    end
+end
+
 --- A client may get into trouble.
 function Stage:trouble(who, troubles, text)
-    local trouble = who and self.open and troubles[self.x:choose("client", troubles, text, who)]
-    if not trouble or trouble == troubles[1] then
+    local trouble = troubles[self.x:choose("client", troubles, text, who)]
+    if trouble == troubles[1] then
         return
     end
     self:log("%s %s", who, trouble[1])
@@ -78,7 +92,7 @@ end
 
 --- A client may stand still before it reads what has come, say.
 function Stage:pause(who, what)
-    if who == self.world_of.in_trouble then
+    if self.open and who and who == self.world_of.in_trouble then
         self:trouble(who, READS, "before it " .. what .. ",")
         self:rest(who, 0)
     end
@@ -92,6 +106,8 @@ function Stage:rest(who, seconds)
     end
 end
 
+-- ---- servers ---------------------------------------------------------------------------
+
 --- What becomes of a server, but not within its answer.
 function Stage:strike(server, fault)
     if fault == FAULTS[1] then
@@ -99,11 +115,11 @@ function Stage:strike(server, fault)
     end
     self:log("server %d %s", server.index + 1, fault[1])
     self.world.world:later(0, function()
+        local first = self.first[server]
         self.lost[server] = fault.forgets and C.sim_now() or self.lost[server]
-        server.struck = true
-        server.base = self.base_of(fault.back and self.first[server] or server.db)
+        server.base = self.base_of(fault.back and first or server.db)
         if fault.back then
-            server:live_on(self.copy(self.first[server]))
+            server:live_on(self.copy(first))
         elseif fault.lives then
             server.db = {}
         else
@@ -116,55 +132,6 @@ end
 --- A server restarts empty.
 function Stage:forget(i)
     self:strike(self.world.world.servers[i], FAULTS[3])
-end
-
---- A key's end, which nobody sends, is a moment, too.
-function Stage:watch_end(server, new)
-    local at = new and new.at
-    if at and at > (self.ends[server] or 0) then
-        self.ends[server] = at
-        self.world.world:later((at + 1) * MS - server:clock(), function()
-            if self.ends[server] == at then
-                self:moment(server, "after the end of the key on server %d", server.index + 1)
-            end
-        end)
-    end
-end
-
--- ---- the world ---------------------------------------------------------------------------
-
---- A copy of what a server has, whose values never change.
-function Stage.copy(db)
-    local copy = {}
-    for key, entry in pairs(db) do
-        copy[key] = { value = entry.value, at = entry.at }
-    end
-    return copy
-end
-
---- A world whose servers may vote. What `init` wrote on them in the first one is copied to the
--- others, which draw other random numbers.
-local voting = {}
-function Stage:open_world(options)
-    local all = { lease = self.lease, max_lease = self.lease, timeout = self.TIMEOUT,
-        connect_timeout = self.TIMEOUT, metrics = false, on_event = false }
-    for name, value in pairs(options or {}) do
-        all[name] = value
-    end
-    local data = voting[self.lease]
-    local world = testing.new { nodes = 3, round_trip = 0.0002, new_cluster = data ~= nil,
-        client = all, seed = data and 2 or 1 }
-    if not data then
-        voting[self.lease] = {}
-        for i, server in ipairs(world.world.servers) do
-            voting[self.lease][i] = self.copy(server.db)
-        end
-        return self:open_world(options)
-    end
-    for i, server in ipairs(world.world.servers) do
-        server.db, self.first[server] = self.copy(data[i]), data[i]
-    end
-    return world
 end
 
 return Stage

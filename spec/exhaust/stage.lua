@@ -5,6 +5,7 @@
 
 local library = require "redlock.testing.library"
 local messages = require "spec.exhaust.messages"
+local testing = require "redlock.testing"
 
 local assert, ipairs, pairs, setmetatable, tonumber = assert, ipairs, pairs, setmetatable, tonumber
 local huge = math.huge
@@ -21,6 +22,39 @@ for _, part in ipairs { messages, require "spec.exhaust.servers",
     for name, method in pairs(part) do
         Stage[name] = method
     end
+end
+
+-- ---- the world ---------------------------------------------------------------------------
+
+--- A copy of what a server has, whose values never change.
+function Stage.copy(db)
+    local copy = {}
+    for key, entry in pairs(db) do
+        copy[key] = { value = entry.value, at = entry.at }
+    end
+    return copy
+end
+
+-- What `init` writes on servers, by the lease. It draws random numbers, so all worlds get the same.
+local voting = {}
+
+local function new_world(lease, options)
+    local all = { lease = lease, max_lease = lease, timeout = TIMEOUT, connect_timeout = TIMEOUT,
+        metrics = false, on_event = false }
+    for name, value in pairs(options or {}) do
+        all[name] = value
+    end
+    local begun = voting[lease] ~= nil
+    local world = testing.new { nodes = 3, round_trip = 0.0002, new_cluster = begun,
+        client = all, seed = begun and 2 or 1 }
+    if begun then
+        return world
+    end
+    voting[lease] = {}
+    for i, server in ipairs(world.world.servers) do
+        voting[lease][i] = Stage.copy(server.db)
+    end
+    return new_world(lease, options)
 end
 
 --- Connects a client, names it, and makes its links as long at each time.
@@ -40,18 +74,21 @@ local function new(world, x, key, say)
     local self = setmetatable({ x = x, key = key, world_of = world, say = say,
         lease = world.lease or 4, names = {}, process = {}, held = {}, muted = {}, number = 0,
         ends = {}, lost = {}, first = {}, holds = {}, asked = {}, still = {} }, Stage)
-    self.world = self:open_world(world.options)
-    for _, server in ipairs(self.world.world.servers) do
-        server.replicas = world.replicas or 1
+    self.world = new_world(self.lease, world.options)
+    for i, server in ipairs(self.world.world.servers) do
+        self.first[server] = voting[self.lease][i]
+        server.db, server.replicas = self.copy(self.first[server]), 1
         function server.execute(_, conn, argv, n)
             self:arrived(server, conn, argv, n)
         end
+        self:watch(server)
     end
-    self:watch()
     self.a = self:name(self.world:client(), "A")
     self.b = self:name(self.world:client(), "B")
     return self
 end
+
+-- ---- what clients do ---------------------------------------------------------------------
 
 --- Releases a hold as often as it was entered. A release after its end must not report success.
 function Stage:release(hold, lock, entered)
@@ -101,7 +138,6 @@ function Stage:keep(who, lock, seconds, deaf)
         self.world:advance(0.1)
     end
     self:release(hold, lock)
-    return hold
 end
 
 --- Lets `seconds` pass, or less if something goes wrong.
@@ -140,13 +176,12 @@ function Stage:play(a, b, seconds, more)
 end
 
 --- One run.
--- @param world   { odd: how many odd choices at most; limits: of each class; roles: of messages ->
+-- @param world   { limits: how many odd choices of each class at most; roles: of messages ->
 --   "path": they have a choice of paths, "moment": they are moments; in_trouble: who may be
---   in trouble; pauses: also before it looks at its hold; replicas: of each server; lease,
---   options: of its clients; faults_for: seconds in which servers may restart; run:
---   function(stage, kind) }
+--   in trouble; pauses: also before it looks at its hold; lease, options: of its clients;
+--   faults_for: seconds in which servers may restart; run: function(stage, kind) }
 -- @param kind    { key: whose ends are moments, ... } (kinds.lua)
--- @param say     called with each event, or nil
+-- @param say     called with each line of a log, or nil
 -- @return the stage; its `fault` says what went wrong
 function _M.run(world, x, kind, say)
     local self = new(world, x, kind.key, say)

@@ -161,28 +161,30 @@ local function holder_of(self, value)
 end
 
 local function on_write(self, server, key, old, new)
+    local message = server.message or {}
     if key == self.key then
         self:watch_end(server, new)
-        if server.role and not (old and type(old.value) ~= "string")
+        if message.args and not (old and type(old.value) ~= "string")
             and not (new and type(new.value) ~= "string")
-            and harm(server.role, server.args, old, new) then
+            and harm(message.role, message.args, old, new) then
             self:wrong("%s's %s changes a key on server %d that is not its own",
-                self:sender() or "somebody", server.role, server.index + 1)
+                message.who or "somebody", message.role, server.index + 1)
         end
     elseif key == MARKER and new then
-        local why = marker.wrong(old and old.value, new.value, self.initiates)
+        local why = marker.wrong(old and old.value, new.value)
         if why then
             self:wrong("on server %d %s", server.index + 1, why)
         end
     end
 end
 
-local function before_script(self, server, sha, args)
-    server.role, server.args, server.was = self:role_of(sha), args, { counted(server) }
-    local who = self:sender()
-    if server.role == "acquire" and who then
-        self.asked[who] = args[1]
-    elseif server.role == "release" then
+-- What was so before the server executes a script.
+local function before_script(self, server, args)
+    local message = server.message
+    message.args, message.count, message.run = args, counted(server)
+    if message.role == "acquire" and message.who then
+        self.asked[message.who] = args[1]
+    elseif message.role == "release" then
         local hold = holder_of(self, args[1])
         if hold then
             self:wrong("server %d lets go what %s has been told it has for %.3f s more",
@@ -193,7 +195,7 @@ end
 
 -- A majority that said no to an extension: since when.
 local function note_no(self, server, vote)
-    local hold = holder_of(self, server.args[1])
+    local hold = holder_of(self, server.message.args[1])
     if hold and hold.kept then
         hold.no[server] = vote == 0 or vote == -1 or nil
         local n = 0
@@ -220,43 +222,50 @@ local function judge_slot(self, server, args)
 end
 
 -- A server that forgot gives no vote, and gets no floor, before its quarantine has ended.
-local function on_script(self, server, result)
-    server.answer = result
-    local count, run = counted(server)
-    if count and #run == 8 and run == server.was[2] and count < server.was[1] then
-        self:wrong("server %d counts back from %.0f to %.0f", server.index + 1, server.was[1],
-            count)
+local function judge_quarantine(self, server, vote, taught)
+    local lost_us, message = self.lost[server], server.message
+    if not lost_us or C.sim_now() >= lost_us + (self.lease * 1.01 + 1) * SECOND - 5 * MS then
+        return
     end
-    local lost_us, base = self.lost[server], self.base_of(server.db)
-    local early = lost_us and C.sim_now() < lost_us + (self.lease * 1.01 + 1) * SECOND - 5 * MS
-    local vote = type(result) == "table" and result[1] or result
-    local votes = server.role == "acquire" and server.last_word ~= ""      -- else to heal
-    if early and votes and (vote == 1 or vote == 2 or vote > GUARDED) then
+    local asks = message.role == "acquire" and message.argv[message.n] ~= ""      -- else to heal
+    if asks and (vote == 1 or vote == 2 or vote > GUARDED) then
         self:wrong("server %d votes in its quarantine", server.index + 1)
-    elseif early and base and base ~= server.base then
+    elseif taught then
         self:wrong("server %d gets a floor in its quarantine", server.index + 1)
     end
-    local why = base and base ~= server.base and base_step.wrong(self.world.world.servers, server,
-        base, C.sim_now(), 2 * self.lease * SECOND) or server.role == "floors"
-        and base_step.told(server, C.sim_now(), vote, result[2])
+end
+
+local function on_script(self, server, result)
+    local message, count, run = server.message, counted(server)
+    local vote = type(result) == "table" and result[1] or result
+    local base, why = self.base_of(server.db), nil
+    local taught = base and base ~= server.base
+    message.answer = result
+    if count and #run == 8 and run == message.run and count < message.count then
+        self:wrong("server %d counts back from %.0f to %.0f", server.index + 1, message.count,
+            count)
+    end
+    judge_quarantine(self, server, vote, taught)
+    if taught then
+        why = base_step.wrong(self.world.world.servers, server, base, C.sim_now(),
+            2 * self.lease * SECOND)
+    elseif message.role == "floors" then
+        why = base_step.told(server, C.sim_now(), vote, result[2])
+    elseif message.role == "extend" then
+        note_no(self, server, vote)
+        judge_slot(self, server, message.args)
+    end
     if why then
         self:wrong("server %d %s", server.index + 1, why)
     end
     server.base = base
-    if server.role == "extend" then
-        note_no(self, server, vote)
-        judge_slot(self, server, server.args)
-    end
-    server.role = nil
 end
 
 --- Judges what each script does.
-function Stage:watch()
-    for _, server in ipairs(self.world.world.servers) do
-        server.on_write = function(_, ...) on_write(self, server, ...) end
-        server.before_script = function(_, sha, _, args) before_script(self, server, sha, args) end
-        server.on_script = function(_, _, _, _, result) on_script(self, server, result) end
-    end
+function Stage:watch(server)
+    server.on_write = function(_, ...) on_write(self, server, ...) end
+    server.before_script = function(_, _, _, args) before_script(self, server, args) end
+    server.on_script = function(_, _, _, _, result) on_script(self, server, result) end
 end
 
 return Stage

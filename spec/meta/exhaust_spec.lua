@@ -16,11 +16,10 @@ describe("small worlds", function()
         local function visited(shares)
             local seen, n = {}, 0
             for share = 0, shares - 1 do
-                n = n + explorer.visit(limits, function(choices, tape, mine)
+                n = n + explorer.visit(limits, function(choices, word, mine)
                     for _ = 1, 7 do
                         choices:choose("path", options, "x")
                     end
-                    local word = explorer.word(tape)
                     assert.is_false(mine and seen[word] or false)
                     seen[word] = mine or seen[word]
                 end, share, shares)

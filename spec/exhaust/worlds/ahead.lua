@@ -2,8 +2,7 @@
 -- third one alone has counted attempts.
 
 return {
-    odd = 2,
-    limits = { path = 2, start = 0, fault = 1, order = 1 },
+    limits = { odd = 2, path = 2, start = 0, fault = 1, order = 1 },
     roles = { acquire = "path", confirm = "path" },
     run = function(s, kind)
         local a = kind.a(s.a)

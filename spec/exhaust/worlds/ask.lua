@@ -1,9 +1,8 @@
 --- Two who ask for one name, each once. At most one holds; tokens grow.
 
 return {
-    odd = 2,
     in_trouble = "A",
-    limits = { path = 2, start = 1, fault = 1, client = 1, order = 1 },
+    limits = { odd = 2, path = 2, start = 1, fault = 1, client = 1, order = 1 },
     roles = { acquire = "path", confirm = "path", release = "path" },
     run = function(s, kind)
         s:play(function()

@@ -2,8 +2,7 @@
 -- in time, and B gets both names, which nobody has.
 
 return {
-    odd = 2,
-    limits = { path = 2, start = 1, fault = 1, order = 1 },
+    limits = { odd = 2, path = 2, start = 1, fault = 1, order = 1 },
     roles = { acquire = "path", confirm = "path", release = "path" },
     run = function(s, kind)
         local served = 0

@@ -2,8 +2,7 @@
 -- told soon; nothing of C's is freed.
 
 return {
-    odd = 2,
-    limits = { path = 1, start = 1, fault = 1, order = 0 },
+    limits = { odd = 2, path = 1, start = 1, fault = 1, order = 0 },
     roles = { extend = "path", force = "path", acquire = "path" },
     run = function(s, kind)
         local c = s:name(s.world:client(), "C")

@@ -2,8 +2,7 @@
 -- released. At most one import succeeds.
 
 return {
-    odd = 2,
-    limits = { path = 2, start = 1, fault = 1, order = 1 },
+    limits = { odd = 2, path = 2, start = 1, fault = 1, order = 1 },
     roles = { acquire = "path", confirm = "path", import = "path", export = "path",
         release = "path", heal = "path" },
     run = function(s, kind)

@@ -3,8 +3,7 @@
 
 return {
     lease = 12,              -- longer than what init waits for
-    odd = 2,
-    limits = { path = 2, start = 1, fault = 0, order = 1 },
+    limits = { odd = 2, path = 2, start = 1, fault = 0, order = 1 },
     roles = { marker = "path", mark = "path" },
     run = function(s, kind)
         s:play(function()
@@ -14,7 +13,7 @@ return {
             s:start()
             for i = 1, 3 do
                 s:forget(i)
-                s:moment(nil, "after server %d has forgotten", i)
+                s:moment(nil, ("after server %d has forgotten"):format(i))
             end
         end, function()
             local ok, err = s.b:init()

@@ -2,8 +2,8 @@
 -- Nobody is served before who stood in line when it asked.
 
 return {
-    odd = 1, in_trouble = "C",
-    limits = { path = 1, start = 1, fault = 0, client = 1, order = 0 },
+    in_trouble = "C",
+    limits = { odd = 1, path = 1, start = 1, fault = 0, client = 1, order = 0 },
     roles = { acquire = "path" },
     run = function(s, kind)
         local c, served = s:name(s.world:client(), "C"), 0

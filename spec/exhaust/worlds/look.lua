@@ -2,8 +2,7 @@
 -- hold all the time.
 
 return {
-    odd = 2,
-    limits = { path = 2, start = 1, fault = 1, order = 0 },
+    limits = { odd = 2, path = 2, start = 1, fault = 1, order = 0 },
     roles = { acquire = "path", confirm = "path", peek = "path" },
     run = function(s, kind)
         s:play(function()

@@ -2,8 +2,7 @@
 -- data, or forget. Long after that B asks.
 
 return {
-    odd = 2,
-    limits = { path = 1, start = 0, fault = 1, order = 0 },
+    limits = { odd = 2, path = 1, start = 0, fault = 1, order = 0 },
     roles = { acquire = "path", confirm = "path" },
     run = function(s, kind)
         local servers = s.world.world.servers
@@ -23,7 +22,7 @@ return {
             assert(other:lock())         -- its renewals look at the servers
             s:start()
             for i, server in ipairs(servers) do
-                s:moment(server, "when server %d has counted", i)
+                s:moment(server, ("when server %d has counted"):format(i))
             end
         end, function()
             s:hold("B", kind.b(s.b), 1, kind, 0.1)

@@ -3,10 +3,9 @@
 local PERIOD = 3
 
 return {
-    odd = 2,
     in_trouble = "A",
     pauses = true,
-    limits = { path = 1, start = 1, fault = 0, client = 1, order = 1 },
+    limits = { odd = 2, path = 1, start = 1, fault = 0, client = 1, order = 1 },
     roles = { acquire = "path", confirm = "path", settle = "path" },
     run = function(s, kind)
         local last

@@ -4,9 +4,8 @@
 local HANDOVER = 2
 
 return {
-    odd = 2,
     options = { handover = HANDOVER },
-    limits = { path = 1, start = 0, fault = 1, order = 1 },
+    limits = { odd = 2, path = 1, start = 0, fault = 1, order = 1 },
     faults_for = 0.2,
     roles = { acquire = "path", release = "path" },
     run = function(s, kind)

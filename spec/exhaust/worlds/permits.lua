@@ -2,8 +2,7 @@
 -- no server extends another one.
 
 return {
-    odd = 1,
-    limits = { path = 1, start = 1, fault = 1, order = 0 },
+    limits = { odd = 1, path = 1, start = 1, fault = 1, order = 0 },
     roles = { acquire = "path" },
     run = function(s)
         local c, held = s:name(s.world:client(), "C"), {}

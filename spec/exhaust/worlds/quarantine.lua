@@ -2,8 +2,7 @@
 -- floor, before its quarantine has ended; then B's next call is served.
 
 return {
-    odd = 3,
-    limits = { path = 2, start = 0, fault = 2, order = 1 },
+    limits = { odd = 3, path = 2, start = 0, fault = 2, order = 1 },
     faults_for = 2.2,
     roles = { marker = "path", mark = "path", floors = "path", life = "moment" },
     run = function(s, kind)

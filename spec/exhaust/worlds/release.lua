@@ -1,8 +1,7 @@
 --- A holds and releases; B asks, and waits. One holder; B is served; nothing is left.
 
 local world = {
-    odd = 2,
-    limits = { path = 2, start = 1, fault = 1, order = 1 },
+    limits = { odd = 2, path = 2, start = 1, fault = 1, order = 1 },
     roles = { acquire = "path", confirm = "path", release = "path" },
     seconds = 4.5,
     more = 30,

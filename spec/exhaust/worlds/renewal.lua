@@ -2,9 +2,8 @@
 -- told before its validity ends; B is served.
 
 return {
-    odd = 2,
     in_trouble = "A",
-    limits = { path = 2, start = 1, fault = 1, client = 2, order = 1 },
+    limits = { odd = 2, path = 2, start = 1, fault = 1, client = 2, order = 1 },
     roles = { extend = "path", heal = "path", acquire = "path", confirm = "path" },
     run = function(s, kind)
         local served

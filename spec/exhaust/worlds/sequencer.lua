@@ -2,8 +2,7 @@
 -- name without one, and asks again. It is not once A has released.
 
 return {
-    odd = 1,
-    limits = { path = 1, start = 1, fault = 1, order = 0 },
+    limits = { odd = 1, path = 1, start = 1, fault = 1, order = 0 },
     roles = { acquire = "path", confirm = "path", release = "path", current = "path" },
     run = function(s, kind)
         local hold, text, over

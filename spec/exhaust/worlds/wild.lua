@@ -4,8 +4,7 @@
 local FLOOR = require("spec.sim.base_step").KEY
 
 return setmetatable({
-    odd = 2,
-    limits = { path = 1, start = 0, fault = 1, order = 0 },
+    limits = { odd = 2, path = 1, start = 0, fault = 1, order = 0 },
     run = function(s, kind)
         local server, floors = s.world.world.servers[1], {}
         for field, text in pairs(server.db[FLOOR].value) do
