@@ -407,10 +407,10 @@ static int caught(int runs, int greedy, int hasty)
 
 static void broken_servers_are_caught(void)
 {
-    int runs = test_runs(200);
+    int runs = test_runs(200), few = runs < 200;       /* few may find none, by chance */
     CHECK_INT(caught(runs, 0, 0), 0);
-    CHECK(caught(runs, 1, 0) * 20 >= runs);
-    CHECK(caught(runs, 0, 1) * 20 >= runs);
+    CHECK(few || caught(runs, 1, 0) * 20 >= runs);
+    CHECK(few || caught(runs, 0, 1) * 20 >= runs);
 }
 
 SUITE(random, T(schedules_keep_the_promises), T(broken_servers_are_caught));
