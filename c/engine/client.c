@@ -21,18 +21,6 @@ static pthread_mutex_t clients_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t handlers_once = PTHREAD_ONCE_INIT;
 static struct rl_client *clients;
 
-static void lock_list(void)
-{
-    signals_enter();
-    pthread_mutex_lock(&clients_mutex);
-}
-
-static void unlock_list(void)
-{
-    pthread_mutex_unlock(&clients_mutex);
-    signals_leave();
-}
-
 /* 0, or -1: the kernel has no random numbers. */
 static int random_seed(uint64_t *seed)
 {
@@ -41,7 +29,7 @@ static int random_seed(uint64_t *seed)
 
 static void before_fork(void)
 {
-    lock_list();
+    signals_lock(&clients_mutex);
     for (struct rl_client *c = clients; c; c = c->next)
         engine_lock(c);
     mailbox_before_fork();
@@ -54,7 +42,7 @@ static void after_fork_in_parent(void)
     mailbox_after_fork(0);
     for (struct rl_client *c = clients; c; c = c->next)
         engine_unlock(c);
-    unlock_list();
+    signals_unlock(&clients_mutex);
 }
 
 static void after_fork_in_child(void)
@@ -91,7 +79,7 @@ static struct rl_client *with(struct rl_client *c, int signals)
 
 void clients_lock(int signals)
 {
-    lock_list();
+    signals_lock(&clients_mutex);
     for (struct rl_client *c = clients; (c = with(c, signals)); c = c->next)
         engine_lock(c);
 }
@@ -118,12 +106,12 @@ void clients_unlock(int signals)
         pthread_cond_broadcast(&c->turned);
         engine_unlock(c);
     }
-    unlock_list();
+    signals_unlock(&clients_mutex);
 }
 
 void clients_orphan(const int32_t *request)
 {
-    lock_list();
+    signals_lock(&clients_mutex);
     for (struct rl_client *c = clients; c; c = c->next) {
         engine_lock(c);
         holder_orphan_all(&c->core, request, rl_now_ms());
@@ -132,7 +120,7 @@ void clients_orphan(const int32_t *request)
         keeper_take_over(c);
         engine_unlock(c);
     }
-    unlock_list();
+    signals_unlock(&clients_mutex);
 }
 
 /* exit() without rl_close(): releases what all clients hold, at once. May run twice: also before
@@ -183,9 +171,9 @@ static void client_free(struct rl_client *c)
     free(c->key);
     free(c->net.conns);
     if (c->tls) {
-        lock_list();         /* as in client_secure() */
+        signals_lock(&clients_mutex);   /* as in client_secure() */
         tls_context_free(c->tls);
-        unlock_list();
+        signals_unlock(&clients_mutex);
     }
     pthread_mutex_destroy(&c->mutex);
     pthread_cond_destroy(&c->turned);
@@ -317,7 +305,7 @@ rl_client *rl_open(const char *key, size_t len, const rl_options *options,
                    const rl_node_options *nodes, int n, char *err, size_t err_size)
 {
     pthread_once(&handlers_once, handle_fork_and_exit);
-    lock_list();
+    signals_lock(&clients_mutex);
     struct rl_client *c = key ? find_shared(key, len) : NULL;
     if (!c && (c = client_new(key, len, options, nodes, n, err, err_size))) {
         c->next = clients;
@@ -332,7 +320,7 @@ rl_client *rl_open(const char *key, size_t len, const rl_options *options,
             c->core.lease_ms = options->lease_ms;
         engine_unlock(c);
     }
-    unlock_list();
+    signals_unlock(&clients_mutex);
     return c;
 }
 
@@ -350,7 +338,7 @@ int rl_unshare_waits(rl_client *c)
 
 void rl_unshare(rl_client *c, int close)
 {
-    lock_list();
+    signals_lock(&clients_mutex);
     engine_lock(c);
     int last = c->users == 1 && (close || !c->keeper.running);
     engine_unlock(c);
@@ -363,7 +351,7 @@ void rl_unshare(rl_client *c, int close)
         keeper_notice(c);          /* it must look once in a while */
         engine_unlock(c);
     }
-    unlock_list();
+    signals_unlock(&clients_mutex);
     if (last)
         rl_close(c);
 }
@@ -388,9 +376,9 @@ void client_close_unused(struct rl_client *c)
     int tls = c->tls != NULL;
     rl_close(c);
     if (tls) {
-        lock_list();         /* as in client_secure() */
+        signals_lock(&clients_mutex);   /* as in client_secure() */
         tls_thread_end();
-        unlock_list();
+        signals_unlock(&clients_mutex);
     }
 }
 
@@ -399,23 +387,23 @@ void client_close_unused(struct rl_client *c)
 int rl_known(const void *handle)
 {
     int known = 0;
-    lock_list();
+    signals_lock(&clients_mutex);
     for (const struct rl_client *c = clients; c && !known; c = c->next)
         known = c == handle;
-    unlock_list();
+    signals_unlock(&clients_mutex);
     return known;
 }
 
 void client_forget(struct rl_client *c)
 {
-    lock_list();             /* a fork or an exit may use the client */
+    signals_lock(&clients_mutex);   /* a fork or an exit may use the client */
     if (c->prev)
         c->prev->next = c->next;
     else
         clients = c->next;
     if (c->next)
         c->next->prev = c->prev;
-    unlock_list();
+    signals_unlock(&clients_mutex);
     client_free(c);
 }
 

@@ -64,14 +64,12 @@ void engine_leave(struct rl_client *c);
 
 static inline void engine_lock(struct rl_client *c)
 {
-    signals_enter();
-    pthread_mutex_lock(&c->mutex);
+    signals_lock(&c->mutex);
 }
 
 static inline void engine_unlock(struct rl_client *c)
 {
-    pthread_mutex_unlock(&c->mutex);
-    signals_leave();
+    signals_unlock(&c->mutex);
 }
 
 #endif

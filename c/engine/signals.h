@@ -2,6 +2,7 @@
 #ifndef SIGNALS_H
 #define SIGNALS_H
 
+#include <pthread.h>
 #include <signal.h>
 
 /* glibc allocates other variables of threads when these are first used: not in a handler. */
@@ -15,21 +16,24 @@
  * that signal hold, and then has its effect. 0, or -1: no thread. */
 int signals_catch(int signals);
 
-/* How many mutexes of clients and of their list this thread has, or is about to take; and
- * the mask of the signals that came meanwhile. */
+/* How many mutexes this thread has by signals_lock(), or is about to take; and the mask of the
+ * signals that came meanwhile. */
 extern SIGNALS_THREAD volatile sig_atomic_t signals_inside, signals_waits;
 
 /* Waits until all is released, and the signal has had its effect. */
 void signals_wait(void);
 
-static inline void signals_enter(void)
+/* For the mutexes of clients and of their list: a thread that gets a signal while it has one
+ * waits when it has given back all. */
+static inline void signals_lock(pthread_mutex_t *mutex)
 {
     signals_inside = signals_inside + 1;
+    pthread_mutex_lock(mutex);
 }
 
-/* Call without the mutex. */
-static inline void signals_leave(void)
+static inline void signals_unlock(pthread_mutex_t *mutex)
 {
+    pthread_mutex_unlock(mutex);
     signals_inside = signals_inside - 1;
     if (signals_waits && !signals_inside)
         signals_wait();
