@@ -192,6 +192,7 @@ describe("a key of another program", function()
         expect("isLocked", DATA[1][1], client:getLock("x"):isLocked())
         cluster[3]:start()
         cluster:admit()
+        support.warm(client)
     end)
 
     it("ends a hold that it replaces, and nobody holds the lock", function()

@@ -20,10 +20,9 @@ function _M.client(nodes, opts)
     return redlock.new(o)
 end
 
--- The same with all connections made: a round ends at the majority, and may end before
+-- A client, once all its connections are made: a round ends at the majority, and may end before
 -- the last connection is up.
-function _M.warm_client(nodes, opts)
-    local client = _M.client(nodes, opts)
+function _M.warm(client)
     sys.eventually(function()
         client:check()
         for _, node in ipairs(client:stats().nodes) do
@@ -34,6 +33,10 @@ function _M.warm_client(nodes, opts)
         return true
     end, 30, "all connections")
     return client
+end
+
+function _M.warm_client(...)
+    return _M.warm(_M.client(...))
 end
 
 -- Lua code in a process of its own, with `client` of the nodes, all connections made, and

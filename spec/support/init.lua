@@ -39,6 +39,7 @@ return {
     tls_server = tls.server,
     connect = resp.connect,
     client = client.client,
+    warm = client.warm,
     warm_client = client.warm_client,
     two_clients = client.two_clients,
     child = client.child,
