@@ -107,8 +107,8 @@ end
 local function without(client, i)
     local info = _M.node_info(client, i)
     if info.stats.ready ~= 0 then
-        return "pending", node_out.asked ~= 0 and "asked, no answer when it was decided"
-            or "connected, not asked before it was decided"
+        return "pending", node_out.asked ~= 0 and "asked; it was decided before its answer came"
+            or "connected; it was decided before it was asked"
     elseif info.lost == 0 then
         return "pending", "not connected"
     end
