@@ -253,7 +253,7 @@ describe("the error of a round", function()
         support.eventually(function()
             local codes, nodes = rows()
             return codes[1] == "refused" and codes[2] == "refused" and codes[3] == "pending"
-                and nodes[3].message == "connected, not asked before it was decided"
+                and nodes[3].message == "connected; it was decided before it was asked"
         end, 10)
         cluster[3]:kill()
         for _ = 1, 20 do
