@@ -21,7 +21,7 @@ local CODE = [[
         end
         local poke = give(opts, try, function() return c end)
         c = redlock.new { nodes = NODES, host = HOST, cluster = "spec", lease = 1, timeout = 20,
-            prefix = opts.what, connect_timeout = 20, on_event = opts.on_event }
+            prefix = PLACE .. opts.what, connect_timeout = 20, on_event = opts.on_event }
         calls = public.prepare(redlock, c, true)
         poke()
         local l, from = c:getLock("poked", { owner = "me" }), now()
@@ -63,7 +63,7 @@ local CODE = [[
                 local term, err = get():getElection("post", { id = "me", [what] = try })
                     :campaign(20)
                 assert(term or err.code == "closed", err)    -- on_elected closes the client
-                new({ prefix = what }):getFencedLock("post"):forceUnlock()
+                new({ prefix = PLACE .. what }):getFencedLock("post"):forceUnlock()
             end
         end)
     end
@@ -100,10 +100,7 @@ local function is_well(what, call, outcome)
 end
 
 describe("every public call from every function of users", function()
-    local cluster = support.shared_cluster(3)
-    local nodes
-
-    setup(function() nodes = cluster:text() end)
+    local running, nginx = {}, nil
 
     local function check(text)
         local wrong, done, phases = {}, 0, 0
@@ -128,28 +125,39 @@ describe("every public call from every function of users", function()
     for name, loop in pairs(behaviour.loops) do
         loops[name] = loop
     end
-    for name, loop in pairs(loops) do
-        it(name, function()
-            local p = support.lua(("NODES = %s %s %s local function say(text) print(text) end "
-                .. "main(function() %s %s end)"):format(nodes, loop, behaviour.prelude, CODE,
+    -- All hosts side by side, as most of the time is waited.
+    setup(function()
+        local cluster = support.cluster(3)
+        for name, loop in pairs(loops) do
+            -- At once in the end: nobody reads before.
+            running[name] = support.lua(([[NODES, PLACE = %s, %q %s %s local said = {}
+                local function say(text) said[#said + 1] = text end
+                main(function() %s print(table.concat(said, "\n")) %s end)
+            ]]):format(cluster:text(), name, loop, behaviour.prelude, CODE,
                 name == "plain" and "" or "os.exit(0)"), { stderr = "stdout" })
-            local text = p:read_all(100)
-            assert.equal(0, p:wait(10), text:sub(-400))
-            check(text)
-        end)
-    end
-
-    it("nginx", function()
-        local ng = support.nginx { nodes = cluster, server = ([[
+        end
+        nginx = support.nginx { nodes = cluster, server = ([[
             location /all { content_by_lua_block {
-                local NODES, HOST, sleep = nodes, client.host, ngx.sleep
+                local NODES, PLACE, HOST, sleep = nodes, "nginx", client.host, ngx.sleep
                 local said = {}
                 local function say(text) said[#said + 1] = text end
                 %s %s
                 ngx.print(table.concat(said, "\n"))
                 ngx.exit(200)
             } }]]):format(behaviour.prelude, CODE) }
-        check((ng:get("/all", 100)))
-        assert.equal(0, ng:stop "TERM")
+        running.nginx = nginx:begin "/all"
+    end)
+
+    for name in pairs(loops) do
+        it(name, function()
+            local text = running[name]:read_all(100)
+            assert.equal(0, running[name]:wait(10), text:sub(-400))
+            check(text)
+        end)
+    end
+
+    it("nginx", function()
+        check((running.nginx:finish(100)))
+        assert.equal(0, nginx:stop "TERM")
     end)
 end)
