@@ -138,20 +138,7 @@ describe("redlock, while servers may have forgotten locks,", function()
     end)
 
     describe("check --wait", function()
-        it("stays until all servers vote", function()
-            restart(1)
-            local status, text = redlock "check"
-            assert.equal(1, status)
-            -- "It lost its memory", if another client has known it.
-            assert.matches(": it [^\n]* memory[^\n]*; it votes in %d s of 5, counted while a "
-                .. "client is connected: redlock check %-%-wait\n", text)
-            status, text = redlock("check", "--wait")
-            assert.equal(0, status, text)
-            assert.matches("^redlock: waiting for redis://127.0.0.1:%d+ %([a-z]+_?[a-z]*%)\n", text)
-            assert.equal(0, (redlock "check"))
-        end)
-
-        it("stays until they know the fencing tokens, taught by the others", function()
+        it("stays until all servers vote, and know the fencing tokens, taught by others", function()
             local function floors()
                 local _, text = redlock("check", "--json")
                 local list = {}
@@ -167,9 +154,16 @@ describe("redlock, while servers may have forgotten locks,", function()
             assert.same({ "all", "all", "all" }, floors())
             restart(2)
             assert.same({ "all", "none", "all" }, floors())
+            status, text = redlock "check"
+            assert.equal(1, status)
+            -- "It lost its memory", if another client has known it.
+            assert.matches(": it [^\n]* memory[^\n]*; it votes in %d s of 5, counted while a "
+                .. "client is connected: redlock check %-%-wait\n", text)
             status, text = redlock("check", "--wait")
             assert.equal(0, status, text)
+            assert.matches("^redlock: waiting for redis://127.0.0.1:%d+ %([a-z]+_?[a-z]*%)\n", text)
             assert.same({ "all", "all", "all" }, floors())
+            assert.equal(0, (redlock "check"))
         end)
 
         it("leaves to the next one what they have seen of a quarantine", function()
@@ -186,21 +180,22 @@ describe("redlock, while servers may have forgotten locks,", function()
             assert.is_true(left <= 60, text)
         end)
 
+        -- Of a cluster that votes, and of one that never has.
         it("waits for servers that are down", function()
-            local new = support.cluster(3, { new = true })
-            new[3]:kill()
-            cluster = new
-            local p = start("check", "--wait")
-            assert.matches(new[3].port .. " %(refused%)", p:read_line(20))
-            new[3]:start()
-            local status, text = cli.ends(p)
-            assert.equal(0, status, text)
-            new[2]:kill()
-            p = start("check", "-w")
-            assert.matches(new[2].port .. " %(refused%)", p:read_line(20))
-            new[2]:start()
-            status, text = cli.ends(p)
-            assert.equal(0, status, text)
+            local all, waiting = { cluster, support.cluster(3, { new = true }) }, {}
+            for i, word in ipairs { "--wait", "-w" } do
+                cluster = all[i]
+                cluster[4 - i]:kill()
+                waiting[i] = start("check", word)
+                assert.matches(cluster[4 - i].port .. " %(refused%)", waiting[i]:read_line(20))
+            end
+            for i = 1, 2 do
+                all[i][4 - i]:start()
+            end
+            for _, p in ipairs(waiting) do
+                local status, text = cli.ends(p)
+                assert.equal(0, status, text)
+            end
         end)
 
         it("waits a while for clients of another list, which may have ended", function()
