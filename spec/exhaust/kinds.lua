@@ -55,5 +55,6 @@ return {
     fair = { key = "x", a = fair, b = fair },
     ["read-write"] = { key = "x", a = read_write "readLock", b = read_write "writeLock" },
     permit = { key = "redlock:{x}:slots", a = permit, b = permit },
+    latch = { key = "redlock:{x}:latch" },
     election = { key = "x", a = election, b = election, tokens = true },
 }

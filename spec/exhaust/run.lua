@@ -34,6 +34,7 @@ local LOCKS, ALL = { "plain", "fenced" },
 local FENCED = { "fenced" }
 local WORLDS = { { "look", LOCKS }, { "ahead", FENCED }, { "older", FENCED }, { "wild", FENCED },
     { "sequencer", FENCED }, { "permits", { "permit" } }, { "line", { "fair" } },
+    { "latch", { "latch" } },
     { "ask", ALL }, { "release", ALL }, { "renewal", ALL }, { "quarantine", LOCKS },
     { "handover", LOCKS }, { "init", LOCKS }, { "short", LOCKS }, { "left", LOCKS },
     { "force", { "plain", "deaf" } }, { "owners", LOCKS }, { "close", LOCKS },

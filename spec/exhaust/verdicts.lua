@@ -11,6 +11,8 @@ local ipairs, pairs, tonumber, type = ipairs, pairs, tonumber, type
 local C = library.core()
 local SECOND, MS = 1e6, 1e3
 local GUARDED = 3            -- RL_VOTE_GUARDED; what is more is it and a token
+local SHOWN = -2 ^ 31        -- {SHOWN, marker, answer}: scripts/marker/show.lua
+local ARRIVES = { look = true, arrive = true }       -- the same script, with arrivals
 local MARKER, FLOOR = "redlock:{server}:marker", base_step.KEY
 
 local Stage = {}
@@ -228,7 +230,8 @@ local function judge_quarantine(self, server, vote, taught)
         return
     end
     local asks = message.role == "acquire" and message.argv[message.n] ~= ""      -- else to heal
-    if asks and (vote == 1 or vote == 2 or vote > GUARDED) then
+    if asks and (vote == 1 or vote == 2 or vote > GUARDED)
+        or ARRIVES[message.role] and #message.args > 5 and vote == 1 then
         self:wrong("server %d votes in its quarantine", server.index + 1)
     elseif taught then
         self:wrong("server %d gets a floor in its quarantine", server.index + 1)
@@ -237,7 +240,8 @@ end
 
 local function on_script(self, server, result)
     local message, count, run = server.message, counted(server)
-    local vote = type(result) == "table" and result[1] or result
+    local said = type(result) == "table" and result[1] == SHOWN and result[3] or result
+    local vote = type(said) == "table" and said[1] or said
     local base, why = self.base_of(server.db), nil
     local taught = base and base ~= server.base
     message.answer = result
