@@ -19,6 +19,8 @@ files["lua/redlock/types.lua"] = { ignore = { "212", "241" } }
 files["lua/redlock/scripts"] = { std = "lua51", read_globals = { "redis", "KEYS", "ARGV", "no_lock",
     "value", "not_a_lock", "named", "is_named", "done" }, globals = { "removed" } }
 files["lua/redlock/scripts/marker/show.lua"] = { read_globals = { "want", "SCRIPT" } }
+files["lua/redlock/scripts/latch"] = { read_globals = { "is_named", "done" },
+    globals = { "removed", "id", "count" } }
 files["lua/redlock/scripts/multi"] = { read_globals = { "found", "n", "start_of" } }
 files["lua/redlock/scripts/fenced"] = {
     read_globals = { "value", "token", "counter", "count_to", "run", "replaced",
@@ -38,8 +40,8 @@ end
 -- They declare what the others use.
 files["lua/redlock/scripts/slots/memory.lua"] = { globals = { "ARGV" } }
 for _, name in ipairs { "now", "lock/shape", "lock/named", "multi/start_of", "lock/acquire", "lock/extend",
-    "lock/release", "lock/settle", "rw/door", "rw/readers", "rw/read_acquire", "slots/slots",
-    "fair/queue", "inspect/describe" } do
+    "lock/release", "rw/door", "rw/readers", "rw/read_acquire", "slots/slots",
+    "fair/queue", "inspect/describe", "latch/read" } do
     files["lua/redlock/scripts/" .. name .. ".lua"] = { ignore = { "211", "231", "311" } }
 end
 for _, name in ipairs { "counter", "counted", "let_go", "replaced", "voting" } do

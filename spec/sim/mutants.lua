@@ -109,10 +109,6 @@ return {
         from = "if redis.call('pttl', KEYS[1]) < tonumber(ARGV[2]) then", to = "do",
         by = { "only what is ours" } },
 
-    { name = "settle shortens what goes on", file = "lua/redlock/scripts/lock/settle.lua",
-        from = "if redis.call('pttl', KEYS[1]) < tonumber(ARGV[2]) then", to = "do",
-        by = { "only what is ours", "one holder" } },
-
     { name = "a permit's settle shortens what goes on",
         file = "lua/redlock/scripts/slots/settle.lua",
         spec = "spec/api/ends_spec.lua still that of a valid permit", from = "ARGV[#ARGV] == ''",

@@ -506,7 +506,7 @@ static int looks_at_life(const struct core *core, int i)
     return nd->config->behind_proxy || nd->info.replicas || nd->info.failed_over;
 }
 
-/* The marker that an acquire must find. */
+/* The marker that must be there. */
 static const char *wanted(struct core *core, int i)
 {
     struct guard *g = &core->guards[i];
@@ -523,10 +523,10 @@ static const char *wanted(struct core *core, int i)
     return g->want;
 }
 
-const char *guard_arg(struct core *core, int i, int knows_run, int acquire)
+const char *guard_arg(struct core *core, int i, int knows_run, int votes)
 {
     const struct guard *g = &core->guards[i];
-    if (acquire && core->marker)
+    if (votes && core->marker)
         return wanted(core, i);
     if (!knows_run)
         return core->marker ? "" : NULL;
@@ -537,11 +537,6 @@ const char *guard_arg(struct core *core, int i, int knows_run, int acquire)
 }
 
 /* ---- answers that show the marker ---- */
-
-const char *guard_shown_arg(struct core *core, int i, int knows_run)
-{
-    return guard_arg(core, i, knows_run, core->marker != NULL);
-}
 
 int guard_shows(struct core *core, int i, const struct reply *reply, struct reply *bare,
                 int64_t now_ms)

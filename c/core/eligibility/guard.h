@@ -61,16 +61,12 @@ void guard_demoted(struct core *core, int i, int64_t now_ms);
 /* Call before sending to node i: queues questions and marker changes that are due. */
 void guard_visit(struct core *core, int i, int64_t now_ms);
 
-/* The last argument of a call to node i. acquire: with the guard the marker that it must
- * find. Else for scripts that must know which memory they count in (knows_run): a text whose
- * first letters name it, without the guard the server's life. Else "" (any marker), or NULL
- * without the guard. Valid until the next call. */
-const char *guard_arg(struct core *core, int i, int knows_run, int acquire);
-
-/* The last argument of a call whose answer counts only from an admitted server: as for an
- * acquire, but the script runs in any case, and its reply shows another marker
- * (lua/redlock/scripts/marker/show.lua). */
-const char *guard_shown_arg(struct core *core, int i, int knows_run);
+/* The last argument of a call to node i. votes: with the guard the marker that an acquire must
+ * find; where a script runs in any case, its reply shows another one
+ * (lua/redlock/scripts/marker/show.lua). Else for scripts that must know which memory they count
+ * in (knows_run): a text whose first letters name it, without the guard the server's life. Else ""
+ * (any marker), or NULL without the guard. Valid until the next call. */
+const char *guard_arg(struct core *core, int i, int knows_run, int votes);
 
 /* True: the reply shows another marker, which is noted; *bare is the reply without it. */
 int guard_shows(struct core *core, int i, const struct reply *reply, struct reply *bare,

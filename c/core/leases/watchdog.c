@@ -249,7 +249,7 @@ static int extend_put(struct rl_round *round, int i, int64_t now_ms)
 {
     struct core *core = round->core;
     int many = round->lease->primitive.extend_many;
-    const char *marker = guard_shown_arg(core, i, round->lease->primitive.knows_run);
+    const char *marker = guard_arg(core, i, round->lease->primitive.knows_run, 1);
     return core->pace.together && many
                ? node_call_with(&core->nodes[i], many, round->script, round->cmd, marker, round,
                                 now_ms)

@@ -60,7 +60,7 @@ static void ask_decide(struct rl_round *round, int64_t now_ms)
 
 static int ask_put(struct rl_round *round, int i, int64_t now_ms)
 {
-    return round_call(round, i, guard_shown_arg(round->core, i, 0), now_ms);
+    return round_call(round, i, guard_arg(round->core, i, 0, 1), now_ms);
 }
 
 static const struct round_kind ask_kind = {

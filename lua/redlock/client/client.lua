@@ -268,40 +268,25 @@ local function open_to_wait(self, what)
     return lock.open_to_wait { client = self, describe = function() return what end }
 end
 
+local function when_open(self, what, fn, arg)
+    local ok, err = open_to_wait(self, what)
+    if not ok then
+        return nil, err
+    end
+    return fn(self, arg)
+end
+
 function methods:connect(seconds)
-    seconds = seconds == nil and self.options.connect_timeout
-        or validate.seconds("seconds", seconds, 0)
-    local ok, err = open_to_wait(self, "connect")
-    if not ok then
-        return nil, err
-    end
-    return connecting.connect(self, seconds)
+    return when_open(self, "connect", connecting.connect,
+        seconds == nil and self.options.connect_timeout or validate.seconds("seconds", seconds, 0))
 end
 
-function methods:health()
-    local ok, err = open_to_wait(self, "health")
-    if not ok then
-        return nil, err
-    end
-    return connecting.health(self)
-end
-
-function methods:check()
-    local ok, err = open_to_wait(self, "check")
-    if not ok then
-        return nil, err
-    end
-    return health.check(self, trial.run)
-end
+function methods:health() return when_open(self, "health", connecting.health) end
+function methods:check() return when_open(self, "check", health.check, trial.run) end
 
 function methods:init(opts)
     opts = validate.options("options", opts, INIT)
-    local force = validate.flag("force", opts.force)
-    local ok, err = open_to_wait(self, "init")
-    if not ok then
-        return nil, err
-    end
-    return restart_guard.init(self, force)
+    return when_open(self, "init", restart_guard.init, validate.flag("force", opts.force))
 end
 
 function methods:change(new, opts)
@@ -320,12 +305,7 @@ function methods:change(new, opts)
 end
 
 function methods:locks(pattern, opts)
-    opts = census.options(pattern, opts)
-    local ok, err = open_to_wait(self, "locks")
-    if not ok then
-        return nil, err
-    end
-    return census.locks(self, opts)
+    return when_open(self, "locks", census.locks, census.options(pattern, opts))
 end
 
 function methods:stats()

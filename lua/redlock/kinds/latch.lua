@@ -40,15 +40,15 @@ local function channel(client, name)
     return "redlock:{" .. client.options.prefix .. name .. ":latch}:free"
 end
 
-local arrive = script "latch.arrive"
+local arrive = script("latch.read", "latch.arrive")
 local latch_primitive = primitive.new {
     name = "latch",
     unlabelled = true,           -- the value is the latch's id
-    acquire = script "latch.create",
+    acquire = script("latch.read", "latch.create"),
     release = script "latch.release",
     settle = script "latch.settle",
     asks = { look = { arrive }, arrive = { arrive, guarded = true },
-        delete = { script("lock.named", "latch.delete") } },
+        delete = { script("lock.named", "latch.read", "latch.delete") } },
     keys = keys,
     args = function(view) return { format("%d", view.count or 0) } end,
     channel = channel,

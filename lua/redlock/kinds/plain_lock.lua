@@ -14,6 +14,6 @@ return primitive.new {
     import = script("lock.import", "lock.shape", "lock.not_ours"),
     peek = script("lock.shape", "lock.only_lock", "lock.peek"),
     force = script("lock.shape", "lock.only_lock", "lock.named", "lock.force"),
-    settle = script("lock.settle", "lock.shape", "lock.not_ours"),
+    settle = script("lock.settle", "lock.extend", "lock.shape", "lock.not_ours"),
     channel = primitive.channel,
 }

@@ -1,13 +1,8 @@
--- KEYS as in create.lua. ARGV[1] the latch's id, '' for a look: any; [2] how long it stays, in ms;
--- [3] the channel; [4] the last arrival that the caller knows, '-': it wants none; [5] the count,
--- to make the latch if it is not here, or '0'; [6..] arrivals: '=' and 16 hex digits, or '+' and a
--- name.
+-- After read.lua. ARGV[1] the latch's id, '' for a look: any; [2] how long it stays, in ms; [3] the
+-- channel; [4] the last arrival that the caller knows, '-': it wants none; [5] the count, to make
+-- the latch if it is not here, or '0'; [6..] arrivals: '=' and 16 hex digits, or '+' and a name.
 -- {1, left, 'id count who...'}: how many are missing, and up to 12 arrivals after [4]; -1: no such
 -- latch here. Idempotent.
-local format, id, count = unpack(redis.call('hmget', KEYS[1], 'format', 'id', 'count'))
-if format and format ~= '1' then
-    return redis.error_reply('FORMAT the latch ' .. KEYS[1] .. ' is of another version')
-end
 if not id and ARGV[5] ~= '0' then
     redis.call('hset', KEYS[1], 'format', 1, 'id', ARGV[1], 'count', ARGV[5])
     id, count = ARGV[1], ARGV[5]

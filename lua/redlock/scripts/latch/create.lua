@@ -1,14 +1,8 @@
--- KEYS[1] the latch: hash of format, id, count; KEYS[2] the arrivals. ARGV[1] its id, the attempt's
--- value, [2] the lease in ms, [3] the count. 1; 2: made before; {0, ms, who}: there is one; who:
--- the beginning of its id.
-local format, id = unpack(redis.call('hmget', KEYS[1], 'format', 'id'))
+-- After read.lua. ARGV[1] the latch's id, the attempt's value, [2] the lease in ms, [3] the count.
+-- 1; 2: made before; {0, ms, who}: there is one; who: the beginning of its id.
 if id == ARGV[1] then
     return 2
-end
-if format and format ~= '1' then
-    return redis.error_reply('FORMAT the latch ' .. KEYS[1] .. ' is of another version')
-end
-if id then
+elseif id then
     return {0, redis.call('pttl', KEYS[1]), string.sub(id, 1, 20)}
 end
 redis.call('del', KEYS[1], KEYS[2])
