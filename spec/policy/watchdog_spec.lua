@@ -1,5 +1,6 @@
 -- The lease watchdog, and knowing in time that a lock is lost.
 local support = require "spec.support"
+local testing = require("redlock").testing
 
 -- Computes in Lua without a break and without a call of the library.
 local BURN = [[
@@ -277,6 +278,26 @@ describe("the watchdog", function()
             collectgarbage()
             return cluster:keys() == 0
         end, 20)
+    end)
+
+    it("stops for an owner that ends long after it took the lock", function()
+        local world = testing.new { client = { lease = 3 } }
+        local client, other = world:client(), world:client():getLock "x"
+        local function calls(n)
+            for _ = 1, n do
+                world:advance(1)
+                client:getLock("y"):isLocked()
+            end
+        end
+        world:spawn(function()
+            assert(client:getLock("x"):lock())
+            calls(10)
+        end)
+        world:advance(9)
+        support.fails("held", other:tryLock())
+        calls(5)
+        assert.is_true(other:tryLock())
+        world:close()
     end)
 
     it("stops for an owner that is collected, also if that is told of its loss", function()
