@@ -1,5 +1,6 @@
 -- At most so many permits at once.
 local support = require "spec.support"
+local testing = require("redlock").testing
 
 describe("a semaphore", function()
     local cluster, client, other
@@ -194,4 +195,16 @@ describe("three takers of two permits", function()
             assert.is_falsy(permits[1] and permits[2] and permits[3])
         end)
     end
+
+    it("gives a permit again whose lease has ended while others are held", function()
+        local world = testing.new()
+        local semaphore = world:client():getSemaphore("x", 2)
+        local kept, ended = assert(semaphore:tryAcquire(0, 50)), assert(semaphore:tryAcquire(0, 1))
+        support.fails("held", semaphore:tryAcquire())
+        world:advance(2)
+        assert.is_false(ended:isValid())
+        assert(semaphore:tryAcquire())
+        assert.is_true(kept:isValid())
+        world:close()
+    end)
 end)
