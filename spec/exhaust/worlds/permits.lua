@@ -12,6 +12,9 @@ return {
                 return s:log("%s gets none: %s", who, err)
             end
             s:log("%s gets slot %d", who, permit:slot())
+            if permit:slot() > 2 then
+                s:wrong("%s gets slot %d of 2", who, permit:slot())
+            end
             for name, other in pairs(held) do
                 if other:slot() == permit:slot() and other:remaining() > 0 then
                     s:wrong("%s and %s have slot %d", name, who, permit:slot())
