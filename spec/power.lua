@@ -145,7 +145,7 @@ local ROOMS = {
     { "^lua/redlock/cli/", "cli" }, { "^lua/redlock/host/", "hosts process" },
     { "^lua/redlock/testing/", "testing" }, { "^lua/redlock/metrics", "api/metrics hosts/nginx_m" },
     { "^lua/redlock/status", "hosts/nginx_status" }, { "^lua/redlock/resty_lock", "hosts/nginx_r" },
-    { "^lua/redlock/lock/", "policy api" }, { "", "api testing policy servers" },
+    { "^lua/redlock/lock/", "policy api testing" }, { "", "api testing policy servers" },
 }
 
 -- @return those named after the file, and the others of its room
