@@ -99,7 +99,7 @@ for _, n in ipairs { 1, 2, 3, 4, 5 } do
             assert.equal(1, l:getHoldCount())
             assert.equal(requests, client:stats().nodes[1].requests)
             assert.equal(value, cluster[1]:call("GET", "invoice:42"))
-            assert.is_true(cluster[1]:call("PTTL", "invoice:42") > 9000)
+            assert.is_true(cluster[1]:call("PTTL", "invoice:42") > 500)    -- not the shorter lease
             assert.is_true(l:unlock())
             support.fails("not_held", l:unlock())
         end)
