@@ -1,5 +1,6 @@
 -- client:check(): a row per node, what is wrong, and what to do.
 local support = require "spec.support"
+local sys = require "spec.support.sys"
 
 local function kinds(findings)
     local list = {}
@@ -338,9 +339,7 @@ describe("client:check()", function()
     it("warns of files with secrets that everybody may read", function()
         local server = support.server { password = "pw" }
         local file = support.tmpdir() .. "/password"
-        local f = assert(io.open(file, "w"))
-        f:write "pw\n"
-        f:close()
+        sys.write_file(file, "pw\n")
         local function warned(mode)
             assert.is_true(support.sh(("chmod %s '%s'"):format(mode, file)))
             local client = support.client({ server, "redis://127.0.0.1:1" },

@@ -2,6 +2,7 @@
 -- it, or that they have forgotten it, and nobody has.
 local redlock = require "redlock"
 local support = require "spec.support"
+local sys = require "spec.support.sys"
 
 local FENCE, FLOORS = "redlock:{x}:fence", "redlock:{server}:floor"
 
@@ -91,12 +92,7 @@ end)
 
 describe("the reasons of a loss", function()
     it("are all in examples/locks, and in the reference", function()
-        local function read(name)
-            local file = assert(io.open(name))
-            local text = file:read "*a"
-            file:close()
-            return text
-        end
+        local read = sys.read_file
         local reasons = read "c/redlock.h":match "typedef enum rl_loss (%b{})"
         local row = read "examples/locks/README.md":match "\n%- `onLost` functions.-\n%- "
         local doc = read "lua/redlock/types.lua":match "@alias redlock.LossReason\n(.-)\n\n"

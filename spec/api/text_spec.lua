@@ -4,6 +4,7 @@ local cjson = require "cjson"
 local command = require "spec.support.command"
 local redlock = require "redlock"
 local support = require "spec.support"
+local sys = require "spec.support.sys"
 
 -- A title, a cleared screen, a line of a log, C1's CSI as a byte and as UTF-8, a cut character.
 local EVIL = "\27]0;pwned\7\27[2J\n2026/01/01 00:00:00 [alert] 1#1: forged\r\t\0"
@@ -16,9 +17,7 @@ end
 
 local function assert_utf8(text)
     local path = support.tmpdir() .. "/text"
-    local f = assert(io.open(path, "wb"))
-    f:write(text)
-    f:close()
+    sys.write_file(path, text)
     local p = support.spawn { "iconv", "-f", "UTF-8", "-t", "UTF-16", path, stdout = "null",
         stderr = "null" }
     assert.equal(0, p:wait(10), ("%q"):format(text))
@@ -76,9 +75,7 @@ describe("texts of others", function()
         end
         local path = support.tmpdir() .. "/" .. EVIL:gsub("[%z/]", "")
         assert.matches("%?%]0;pwned%?.*: No such file", row { password_file = path })
-        local f = assert(io.open(path, "w"))
-        f:write "secret"
-        f:close()
+        sys.write_file(path, "secret")
         assert.matches("AUTH", row { password_file = path })
         assert.matches("ca_file .*%?%]0;pwned%?", row { ca_file = path })
     end)

@@ -15,13 +15,7 @@ describe("redlock dev", function()
 
     local ends, gone = cli.ends, cli.gone
 
-    local function start(opts, ...)
-        return cli.start(cluster, home, opts, ...)
-    end
-
-    local function redlock(...)
-        return ends(start({}, ...))
-    end
+    local start, redlock = cli.on(function() return cluster, home end)
 
     -- The URIs of the servers that it tells of.
     local function dev(...)

@@ -12,13 +12,7 @@ describe("redlock", function()
     before_each(function() client = support.warm_client(cluster, { label = "web-1" }) end)
     after_each(function() client:close() end)
 
-    local function start(...)
-        return cli.start(cluster, home, {}, ...)
-    end
-
-    local function redlock(...)
-        return cli.ends(start(...))
-    end
+    local start, redlock = cli.on(function() return cluster, home end)
 
     it("ls lists what is held", function()
         assert.same({ 0, "" }, { redlock "ls" })
@@ -107,7 +101,7 @@ describe("redlock", function()
             assert(client:getLock(name):tryLock(0, 50))
         end
         local function ls(locale)
-            local status, text = cli.ends(cli.start(cluster, home, { env = locale }, "ls"))
+            local status, text = cli.ends(start({ env = locale }, "ls"))
             assert.equal(0, status)
             return text
         end
@@ -127,7 +121,7 @@ describe("redlock", function()
         cluster:each(function(s)
             s:user("blind", "on", ">pw", "~*", "&*", "+@all", "-scan")
         end)
-        local p = cli.start(cluster, home, { env = { PW = "pw" } }, "ls", "--user", "blind",
+        local p = start({ env = { PW = "pw" } }, "ls", "--user", "blind",
             "--password-env", "PW")
         local status, text = cli.ends(p)
         assert.equal(FAILED, status)
@@ -276,7 +270,7 @@ describe("redlock", function()
             for _, word in ipairs { "--", "sleep", "30" } do
                 words[#words + 1] = word
             end
-            local p = start(unpack(words))
+            local p = start({}, unpack(words))
             support.eventually(function()
                 return (select(2, redlock("status", "x"))):find "redlock: sleep, since"
             end, 60)
@@ -289,7 +283,7 @@ describe("redlock", function()
         assert.same({ 0, "" }, { redlock("wait", "x") })
         local lock = client:getLock "x"
         assert(lock:tryLock(0, 50))
-        local p = start("wait", "x")
+        local p = start({}, "wait", "x")
         support.eventually(function()
             local heard = cluster[1]:call("PUBSUB", "NUMSUB", "redlock:{x}:free")
             return heard[2] == 1
@@ -305,13 +299,13 @@ describe("redlock", function()
         local gave_up, why = redlock("wait", "x", "--wait", "0.1")
         assert.equal(HELD, gave_up)
         assert.matches("^redlock: x is held by web%-1\n$", why)
-        local p = start("wait", "x")
+        local p = start({}, "wait", "x")
         support.eventually(function()
             return cluster[1]:call("PUBSUB", "NUMSUB", "redlock:{x}:free")[2] == 1
         end, 20)
         p:kill "TERM"
         assert.equal(128 + 15, p:wait(20))
-        local status, text = cli.ends(cli.start(cluster, home, {}, "wait", "x", "--nodes",
+        local status, text = cli.ends(start({}, "wait", "x", "--nodes",
             "redis://127.0.0.1:1"), 60)
         assert.equal(FAILED, status)
         assert.matches("refused", text)

@@ -20,13 +20,7 @@ describe("redlock, while servers may have forgotten locks,", function()
             ("max_lease = %d\nlease = %d\n"):format(MAX_LEASE, MAX_LEASE))
     end)
 
-    local function start(...)
-        return cli.start(cluster, home, {}, ...)
-    end
-
-    local function redlock(...)
-        return cli.ends(start(...))
-    end
+    local start, redlock = cli.on(function() return cluster, home end)
 
     local function restart(...)
         for _, i in ipairs { ... } do
@@ -73,7 +67,7 @@ describe("redlock, while servers may have forgotten locks,", function()
             sys.write_file(home .. "/.config/redlock.conf", "max_lease = 60\n")
             cluster:admit()
             restart(1, 2)
-            local p = start("run", "x", "--no-wait", "--", "echo", "ran")
+            local p = start({}, "run", "x", "--no-wait", "--", "echo", "ran")
             assert.matches("waiting until enough servers vote, 60 s", p:read_line(20))
             p:kill "TERM"
             assert.same({ 128 + 15, "" }, { cli.ends(p) })
@@ -129,8 +123,8 @@ describe("redlock, while servers may have forgotten locks,", function()
             s:call("ACL", "SETUSER", "reader", "on", "nopass", "+@all", "-eval", "~*", "&*")
             s.uri = s.uri:gsub("//", "//reader:any@")
         end)
-        local other = start("--nodes", (table.concat(cluster:uris(), " "):gsub("reader:any@", "")),
-            "check", "--wait")
+        local other = start({}, "check", "--wait", "--nodes",
+            (table.concat(cluster:uris(), " "):gsub("reader:any@", "")))
         assert.matches("waiting for", other:read_line(20))
         local status, text = redlock("run", "x", "--no-wait", "--plain", "--", "echo", "ran")
         assert.equal(0, status, text)
@@ -170,7 +164,7 @@ describe("redlock, while servers may have forgotten locks,", function()
             sys.write_file(home .. "/.config/redlock.conf", "max_lease = 60\n")
             cluster:admit()
             restart(1)
-            local p = start("check", "--wait")
+            local p = start({}, "check", "--wait")
             assert.matches("waiting for", p:read_line(20))
             assert.is_nil(p:wait(3))
             p:kill "TERM"
@@ -186,7 +180,7 @@ describe("redlock, while servers may have forgotten locks,", function()
             for i, word in ipairs { "--wait", "-w" } do
                 cluster = all[i]
                 cluster[4 - i]:kill()
-                waiting[i] = start("check", word)
+                waiting[i] = start({}, "check", word)
                 assert.matches(cluster[4 - i].port .. " %(refused%)", waiting[i]:read_line(20))
             end
             for i = 1, 2 do
@@ -202,7 +196,7 @@ describe("redlock, while servers may have forgotten locks,", function()
             local other = support.client({ cluster[1], cluster[2] }, { max_lease = MAX_LEASE,
                 lease = MAX_LEASE })
             assert.is_true(other:connect(20))
-            local p = start("check", "--wait")
+            local p = start({}, "check", "--wait")
             assert.matches("waiting for %S+:" .. cluster[1].port .. " %(clients of another list%), "
                 .. "%S+:" .. cluster[2].port .. " %(clients of another list%)$", p:read_line(20))
             other:close()
@@ -217,7 +211,7 @@ describe("redlock, while servers may have forgotten locks,", function()
             assert.matches("another client set max_lease to .* and this client has 3 s", text)
             assert.equal(FAILED, (redlock "init"))
             cluster[1]:kill()
-            local p = start("check", "--wait")
+            local p = start({}, "check", "--wait")
             assert.matches("waiting for", p:read_line(20))
             p:kill "INT"
             assert.equal(128 + 2, (cli.ends(p)))

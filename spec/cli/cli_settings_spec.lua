@@ -15,13 +15,7 @@ describe("redlock", function()
 
     local ends = cli.ends
 
-    local function start(opts, ...)
-        return cli.start(cluster, home, opts, ...)
-    end
-
-    local function redlock(...)
-        return ends(start({}, ...))
-    end
+    local start, redlock = cli.on(function() return cluster, home end)
 
     local function write(name, text)
         local path = home .. "/" .. name

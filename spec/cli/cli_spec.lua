@@ -16,15 +16,8 @@ describe("redlock", function()
         cluster:flush()
     end)
 
-    local function start(opts, ...)
-        return cli.start(cluster, home, opts, ...)
-    end
-
     local ends, gone = cli.ends, cli.gone
-
-    local function redlock(...)
-        return ends(start({}, ...))
-    end
+    local start, redlock = cli.on(function() return cluster, home end)
 
     -- Nothing but what fenced locks count with.
     local function no_keys()

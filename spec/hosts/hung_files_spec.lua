@@ -3,6 +3,7 @@
 -- would stop them for longer than any bound of these tests.
 local behaviour = require "spec.support.behaviour"
 local support = require "spec.support"
+local sys = require "spec.support.sys"
 
 local LONG = 60                  -- seconds to connect
 
@@ -116,9 +117,7 @@ describe("beside a password file that hangs", function()
         local client = client_of(3, { connect_timeout = 0.2 })
         local l = client:getLock "x"
         local function rotate(password)
-            local f = assert(io.open(file .. ".new", "w"))
-            f:write(password, "\n")
-            f:close()
+            sys.write_file(file .. ".new", password .. "\n")
             assert(os.rename(file .. ".new", file))
             cluster:each(function(server)
                 server:user("app", "on", "resetpass", ">" .. password)

@@ -1,19 +1,13 @@
 -- What is known to break locks of this kind and has no other spec, and ATTACKS.md, where all of
 -- it is.
 local support = require "spec.support"
+local sys = require "spec.support.sys"
 local evidence = require "spec.support.evidence"
 
 describe("the table of attacks", function()
-    local function read(path)
-        local f = assert(io.open(path))
-        local text = f:read "*a"
-        f:close()
-        return text
-    end
-
     it("has for each of them a test that exists, or says that nothing protects", function()
         local numbers = {}
-        for _, cells in ipairs(evidence.rows(read "spec/ATTACKS.md")) do
+        for _, cells in ipairs(evidence.rows(sys.read_file "spec/ATTACKS.md")) do
             local number, happens, shown = cells[1], cells[3], cells[4]
             if number:find "^[AC]%d+$" then
                 assert.is_nil(numbers[number], number .. " is there twice")

@@ -1,12 +1,7 @@
 -- `make docs`: the reference as HTML, without warnings, whole, and with links that lead somewhere.
 local annotations = require "spec.support.annotations"
 local support = require "spec.support"
-
-local function read(path)
-    local file = io.open(path)
-    local text = file and file:read "*a"
-    return text, file and file:close()
-end
+local sys = require "spec.support.sys"
 
 describe("make docs", function()
     local dir, pages = nil, {}
@@ -20,7 +15,7 @@ describe("make docs", function()
         assert.equal(build .. "/docs/index.html\n", text)
         dir = build .. "/docs/"
         for path in io.popen("cd " .. dir .. " && find [!i]* index.html -name '*.html'"):lines() do
-            pages[path] = read(dir .. path)
+            pages[path] = sys.read_file(dir .. path)
         end
     end)
 

@@ -2,6 +2,7 @@
 
 local explorer = require "spec.exhaust.explorer"
 local support = require "spec.support"
+local sys = require "spec.support.sys"
 
 local function run(command, root)
     local pipe = io.popen(("export SIM_LUA=%s J=1; %s 2>&1"):format(root, command))
@@ -39,12 +40,7 @@ describe("small worlds", function()
         local root, name = dir .. "/lua", dir .. "/lua/redlock/scripts/lock/acquire.lua"
         assert.matches("%d+ passed, 0 failed", run("WORLD=ask KIND=plain LIMITS=odd=0 make exhaust",
             root))
-        local file = assert(io.open(name))
-        local text = file:read "*a"
-        file:close()
-        file = assert(io.open(name, "w"))
-        file:write((text:gsub("'NX', ", "")))
-        file:close()
+        sys.write_file(name, (sys.read_file(name):gsub("'NX', ", "")))
         local said = run("STOP=1 WORLD=ask KIND=plain LIMITS=odd=0 make exhaust", root)
         assert.matches("B begins: B's acquire changes a key on server %d that is not its own", said)
         local again = run(said:match "LIMITS=.- make exhaust", root)        -- as it is printed

@@ -1,6 +1,8 @@
 -- Each folder of c/ and lua/redlock knows only those below it, and the pure ones know nothing of
 -- sockets, threads and clocks.
 
+local sys = require "spec.support.sys"
+
 -- A folder of c/ may include from itself and from those before it; "" is redlock.h.
 local C = { "", "node", "core/base", "core/eligibility", "core/rounds", "core/leases", "core", "io",
     "engine", "world" }
@@ -31,17 +33,10 @@ for i, room in ipairs(ROOMS) do
     LUA[room] = { unpack(ROOMS, 1, i - 1) }
 end
 
-local function read(path)
-    local f = assert(io.open(path))
-    local text = f:read "*a"
-    f:close()
-    return text
-end
-
 local function files(command)
     local list, pipe = {}, io.popen(command)
     for path in pipe:lines() do
-        list[path] = read(path)
+        list[path] = sys.read_file(path)
     end
     pipe:close()
     return list

@@ -8,12 +8,7 @@ local sys = require "spec.support.sys"
 local PAGE = "examples/operations/README.md"
 
 local function snippet(language, text)
-    for _, code in ipairs(pages.snippets(PAGE, language)) do
-        if code:find(text, 1, true) then
-            return code
-        end
-    end
-    error("no snippet has " .. text)
+    return pages.snippet(PAGE, language, text)
 end
 
 -- The text below a heading.

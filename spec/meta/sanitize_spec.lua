@@ -1,5 +1,6 @@
 -- The whole library, Lua and core, under AddressSanitizer and under valgrind, while
 -- servers are killed, frozen and restarted.
+local build = require "spec.support.build"
 local support = require "spec.support"
 
 -- Says a word at each stage and waits for a line where the spec has to do something.
@@ -200,18 +201,11 @@ end
 
 local BUILD = support.lua_env().LUA_CPATH:match "^(.-)/%?"
 
-local function library(name)
-    local p = assert(io.popen("${CC:-cc} -print-file-name=" .. name))
-    local path = p:read "*l"
-    p:close()
-    return path
-end
-
 describe("the library", function()
     it("is clean under AddressSanitizer", function()
         run(BUILD .. "/asan", {
             env = {
-                LD_PRELOAD = library "libasan.so",
+                LD_PRELOAD = build.library "libasan.so",
                 -- LuaJIT's memory is not searched for pointers to ours.
                 ASAN_OPTIONS = "detect_leaks=0",
                 UBSAN_OPTIONS = "print_stacktrace=1",

@@ -1,11 +1,6 @@
 -- Passwords: where they come from, that they may change, and that nobody gets to see them.
 local support = require "spec.support"
-
-local function write(path, text)
-    local f = assert(io.open(path, "w"))
-    f:write(text)
-    f:close()
-end
+local sys = require "spec.support.sys"
 
 -- Gives the user another password and ends the user's connections, which makes every client
 -- authenticate again.
@@ -52,11 +47,11 @@ describe("passwords", function()
 
         it("a file, an environment variable, a function", function()
             local file = support.tmpdir() .. "/password"
-            write(file, "first\nnot this\n")
+            sys.write_file(file, "first\nnot this\n")
             works { user = "app", password_file = file }
-            write(file, "first\r\n")
+            sys.write_file(file, "first\r\n")
             works { user = "app", password_file = file }
-            write(file, "first")
+            sys.write_file(file, "first")
             works { user = "app", password_file = file }
             works { password = function() return "first", "app" end }
             works { user = "app", password = function() return "first" end }
@@ -116,7 +111,7 @@ describe("passwords", function()
         it("name the file", function()
             local file = support.tmpdir() .. "/password"
             local function says(text, pattern)
-                write(file, text)
+                sys.write_file(file, text)
                 local row = row_of { user = "app", password_file = file }
                 assert.equal("auth", row.code)
                 assert.matches("/password: " .. pattern, row.message)
@@ -163,13 +158,13 @@ describe("passwords", function()
     describe("that change", function()
         it("in a file: a watchdog connects with the new one, while no Lua runs", function()
             local file = support.tmpdir() .. "/password"
-            write(file, "first")
+            sys.write_file(file, "first")
             local client = support.warm_client(cluster, { user = "app", password_file = file,
                 lease = 2 })
             local l = client:getLock "x"
             assert.is_true(l:tryLock(5))
             for _, password in ipairs { "second", "third" } do
-                write(file, password)
+                sys.write_file(file, password)
                 cluster:each(function(s) rotate(s, password) end)
                 support.sleep(3)                -- more than a lease
                 assert.is_true(l:isValid())
@@ -333,7 +328,7 @@ describe("secrets", function()
     it("are in no error, event, text or count", function()
         local server = support.server { password = "right" }
         local file = support.tmpdir() .. "/password"
-        write(file, SECRET .. "\n")
+        sys.write_file(file, SECRET .. "\n")
         local at = "127.0.0.1:" .. server.port
         for _, opts in ipairs {
             { nodes = { ("redis://:%s@%s"):format(SECRET, at) } },

@@ -73,9 +73,7 @@ describe("the core", function()
     it("is refused when it has another ABI", function()
         local dir = support.tmpdir()
         assert(support.sh("mkdir " .. dir .. "/redlock"))
-        local f = assert(io.open(dir .. "/fake.c", "w"))
-        f:write "int rl_abi(void) { return -1; }"
-        f:close()
+        sys.write_file(dir .. "/fake.c", "int rl_abi(void) { return -1; }")
         assert(support.sh(("cc -shared -fPIC -o %s/redlock/core-%d.so %s/fake.c"):format(dir,
             require("redlock.cdef").abi, dir)))
         local c = support.lua([[

@@ -2,6 +2,7 @@
 -- has finalized the library's objects by then, or some of them.
 local behaviour = require "spec.support.behaviour"
 local support = require "spec.support"
+local sys = require "spec.support.sys"
 
 local KINDS = {
     -- Those of userdata run when those of all cdata have run.
@@ -156,10 +157,7 @@ describe("finalizers that call the library while the Lua state closes", function
                 } }]]):format(behaviour.prelude, path, CODE, guards) }
             assert.equal("ok", ng:get("/guard", 60))
             assert.equal(0, ng:stop "TERM")
-            local f = assert(io.open(path))
-            local text = f:read "*a"
-            check(kind, text)
-            f:close()
+            check(kind, sys.read_file(path))
             assert.equal("", (ng:complaints():gsub("[^\n]*writing a global[^\n]*\n?", "")))
             cluster:await_none("a", "f", "rw", "m1", "m2", "own", "fair")
         end)

@@ -4,14 +4,6 @@ local nginx = require "spec.support.nginx"
 local support = require "spec.support"
 local sys = require "spec.support.sys"
 
--- What the system has, as files.
-local function library(name)
-    local p = assert(io.popen("${CC:-cc} -print-file-name=" .. name))
-    local path = p:read "*l"
-    p:close()
-    return path
-end
-
 local function run(...)
     local p = support.spawn { stdout = "pipe", stderr = "stdout", ... }
     local text = p:read_all(120)
@@ -39,12 +31,12 @@ local function lock_once(uri)
     ]]):format(uri)
 end
 
--- A library with all names of hiredis; to use one of them is the end.
+-- A build.library with all names of hiredis; to use one of them is the end.
 local function broken()
     local dir = support.tmpdir()
     local f = assert(io.open(dir .. "/broken.c", "w"))
     f:write "void abort(void);\n"
-    local names = io.popen("nm -D --defined-only " .. library "libhiredis.so")
+    local names = io.popen("nm -D --defined-only " .. build.library "libhiredis.so")
     local count = 0
     for letter, name in names:read("*a"):gmatch "(%a) (%w[%w_]+)" do
         count = count + 1
@@ -58,7 +50,7 @@ local function broken()
     return dir .. "/broken.so"
 end
 
--- How the library under test has it.
+-- How the build.library under test has it.
 local BUILD = build.root .. "/build"
 local USUAL = sys.read_file(BUILD .. "/flags"):find("libhiredis.a", 1, true) and "static"
     or "shared"
@@ -92,7 +84,7 @@ for _, kind in ipairs { "static", "shared" } do
         end
 
         it("works beside others, real or broken", function()
-            for _, other in ipairs { broken(), library "libhiredis.so" } do
+            for _, other in ipairs { broken(), build.library "libhiredis.so" } do
                 local c = support.lua(lock_once(server.uri), { stderr = "stdout",
                     env = { LUA_CPATH = dir .. "/?.so", LD_PRELOAD = other } })
                 assert.equal("fine", c:read_line(10))

@@ -1,5 +1,6 @@
 -- Servers of the wrong kind: the right code for each, and no harm to the others.
 local support = require "spec.support"
+local sys = require "spec.support.sys"
 
 -- One attempt with two good servers and the one in question: the majority must work, and
 -- the row of the third must say why it did not vote.
@@ -118,9 +119,7 @@ describe("servers of the wrong kind", function()
     it("a Sentinel", function()
         local port = support.free_port()
         local conf = support.tmpdir() .. "/sentinel.conf"
-        local file = assert(io.open(conf, "w"))
-        file:write("bind 127.0.0.1\nport ", port, "\n")
-        file:close()
+        sys.write_file(conf, "bind 127.0.0.1\nport " .. port .. "\n")
         local sentinel = support.spawn { "redis-server", conf, "--sentinel", stdout = "null" }
         support.eventually(function() return support.connect(port) end)
         local row = row_of("redis://127.0.0.1:" .. port, good)

@@ -42,6 +42,14 @@ function _M.program(name)
     return built[name]
 end
 
+-- The path of a library that the compiler finds.
+function _M.library(name)
+    local pipe = assert(io.popen("${CC:-cc} -print-file-name=" .. name))
+    local path = pipe:read "*l"
+    pipe:close()
+    return path
+end
+
 --- Why ThreadSanitizer cannot judge what forks here; nil: it can.
 function _M.no_tsan()
     local pipe = assert(io.popen("${CC:-cc} -dumpversion"))

@@ -44,6 +44,16 @@ function _M.ends(p, timeout)
     return p:wait(10), text
 end
 
+-- start(opts, ...), and what ends() says of it without opts, for what get() returns by then: a
+-- cluster and a home.
+function _M.on(get)
+    local function start(opts, ...)
+        local cluster, home = get()
+        return _M.start(cluster, home, opts, ...)
+    end
+    return start, function(...) return _M.ends(start({}, ...)) end
+end
+
 -- Whether a process has ended, if only just.
 function _M.has_ended(pid)
     local stat = sys.read_file("/proc/" .. pid .. "/stat")

@@ -1,11 +1,10 @@
 -- Documents that say which test shows what: whether those tests are there.
+local sys = require "spec.support.sys"
+
 local _M = {}
 
 local function read(path)
-    local f = assert(io.open(path), path .. " is not there")
-    local text = f:read "*a"
-    f:close()
-    return text
+    return assert(sys.read_file(path), path .. " is not there")
 end
 
 -- The path of a spec, whose names are unique.

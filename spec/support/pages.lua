@@ -28,6 +28,16 @@ function _M.snippets(path, language)
     return list
 end
 
+--- The first of them that has this text.
+function _M.snippet(path, language, text)
+    for _, code in ipairs(_M.snippets(path, language)) do
+        if code:find(text, 1, true) then
+            return code
+        end
+    end
+    error("no snippet has " .. text)
+end
+
 --- A snippet for nginx: what is in its init_by_lua_block, and what is in its server.
 function _M.nginx(path, k)
     local init, rest = assert(_M.snippets(path, "nginx")[k])

@@ -2,6 +2,7 @@
 -- compared.
 local annotations = require "spec.support.annotations"
 local redlock = require "redlock"
+local sys = require "spec.support.sys"
 
 local _M = {}
 
@@ -87,9 +88,7 @@ end
 -- The texts of all files of the library but those of the reference.
 _M.sources = {}
 for path in io.popen "find lua/redlock -name '*.lua' ! -path '*/types*'":lines() do
-    local file = assert(io.open(path))
-    _M.sources[#_M.sources + 1] = file:read "*a"
-    file:close()
+    _M.sources[#_M.sources + 1] = sys.read_file(path)
 end
 
 -- What patterns find in them.

@@ -269,6 +269,19 @@ function _M.read_file(path)
     return data
 end
 
+-- The lines of a file, as lists of words.
+function _M.words_of(path)
+    local list = {}
+    for line in io.lines(path) do
+        local words = { line = line }
+        for word in line:gmatch "%S+" do
+            words[#words + 1] = word
+        end
+        list[#list + 1] = words
+    end
+    return list
+end
+
 function _M.write_file(path, data)
     local file = assert(io.open(path, "wb"))
     file:write(data)

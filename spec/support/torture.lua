@@ -60,11 +60,7 @@ local WORKER = [[
 
 local function parse(path)
     local list = {}
-    for line in io.lines(path) do
-        local words = {}
-        for word in line:gmatch "%S+" do
-            words[#words + 1] = word
-        end
+    for _, words in ipairs(sys.words_of(path)) do
         if tonumber(words[1]) and words[3] then
             words.t, words.who, words.word = tonumber(words[1]), tonumber(words[2]), words[3]
             list[#list + 1] = words

@@ -150,19 +150,6 @@ local TAKER = COMMON .. [[
     print "done"
 ]]
 
-local function lines(path)
-    local list = {}
-    for line in io.lines(path) do
-        local words = {}
-        for word in line:gmatch "%S+" do
-            words[#words + 1] = word
-        end
-        words.word, words.line = words[1], line
-        list[#list + 1] = words
-    end
-    return list
-end
-
 function _M:configure(nodes, who)
     local uris, options = {}, {}
     for i, uri in ipairs(nodes) do
@@ -221,7 +208,7 @@ local function together(logs)
     local intervals = {}
     for who, log in ipairs(logs) do
         for _, words in ipairs(log) do
-            if words.word == "held" then
+            if words[1] == "held" then
                 intervals[#intervals + 1] = { what = words[2], who = who,
                     from = tonumber(words[3]), to = tonumber(words[4]) }
             end
@@ -237,9 +224,9 @@ local function shrinks(logs)
     for _, log in ipairs(logs) do
         local token
         for _, words in ipairs(log) do
-            if words.word == "took" and words[4] then
+            if words[1] == "took" and words[4] then
                 token = tonumber(words[4])
-            elseif words.word == "held" and words[2] == "fenced" and token then
+            elseif words[1] == "held" and words[2] == "fenced" and token then
                 list[#list + 1] = { at = tonumber(words[3]), token = token }
                 token = nil
             end
@@ -263,12 +250,12 @@ function _M:stop()
     self:end_those(1, self.holders)
     local logs, tokens, n = {}, {}, { took = 0, kept = 0, wait = 0 }
     for who = 1, self.n do
-        logs[who] = lines(self.dir .. "/" .. who)
+        logs[who] = sys.words_of(self.dir .. "/" .. who)
         for _, words in ipairs(logs[who]) do
-            assert(words.word ~= "lost" and words.word ~= "failed", words.line)
-            n[words.word] = (n[words.word] or 0) + 1
-            n.wait = words.word == "took" and math.max(n.wait, tonumber(words[3])) or n.wait
-            local token = words.word == "took" and words[4]
+            assert(words[1] ~= "lost" and words[1] ~= "failed", words.line)
+            n[words[1]] = (n[words[1]] or 0) + 1
+            n.wait = words[1] == "took" and math.max(n.wait, tonumber(words[3])) or n.wait
+            local token = words[1] == "took" and words[4]
             assert(not token or not tokens[token], "a token twice: " .. words.line)
             tokens[token or 0] = true
         end

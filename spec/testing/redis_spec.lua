@@ -4,6 +4,7 @@
 local redis = require "redlock.testing.redis"
 local sha1 = require "redlock.testing.sha1"
 local support = require "spec.support"
+local sys = require "spec.support.sys"
 local twins = require "spec.support.twins"
 
 local STEPS = tonumber(os.getenv "STEPS" or 6000)
@@ -13,9 +14,7 @@ local LONG = { "100000", "200000", "300000" }
 
 local bodies = {}
 for _, role in ipairs(ROLES) do
-    local file = assert(io.open("lua/redlock/scripts/lock/" .. role .. ".lua"))
-    bodies[role] = file:read "*a"
-    file:close()
+    bodies[role] = sys.read_file("lua/redlock/scripts/lock/" .. role .. ".lua")
 end
 
 local function pick(list)

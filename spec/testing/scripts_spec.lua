@@ -12,6 +12,7 @@ local rw = require "redlock.kinds.read_write_lock"
 local script_text = require "redlock.runtime.script_text"
 local semaphore = require "redlock.kinds.semaphore"
 local support = require "spec.support"
+local sys = require "spec.support.sys"
 local twins = require "spec.support.twins"
 
 local STEPS = tonumber(os.getenv "STEPS" or 300)         -- of each kind
@@ -456,9 +457,7 @@ describe("the scripts on the model of a server", function()
         local pipe, n, missing = io.popen "find lua/redlock/scripts -name '*.lua'", 0, {}
         for path in pipe:lines() do
             local name = path:match "scripts/(.*)%.lua$"
-            local file = assert(io.open(path))
-            local text, found = file:read "*a", 0
-            file:close()
+            local text, found = sys.read_file(path), 0
             for body, times in pairs(ran) do
                 if body == guarded[name] or body:find(text, 1, true) then
                     found = found + times
