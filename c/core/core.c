@@ -124,12 +124,19 @@ static void core_cut(struct core *core, int i, int code, const char *text, int64
     core_lost(core, i, code, text, now_ms);
 }
 
-void core_connected(struct core *core, int i, int64_t now_ms)
+/* What a conversation begins with is to be written. 1; or 0: out of memory (failed), given up. */
+static int core_greets(struct core *core, int i, int failed, int64_t now_ms)
 {
-    if (node_connected(&core->nodes[i], now_ms) < 0)
+    if (failed)
         core_cut(core, i, RL_NOMEM, "out of memory", now_ms);
     else
         core->want_write |= link_bit(i);
+    return !failed;
+}
+
+void core_connected(struct core *core, int i, int64_t now_ms)
+{
+    core_greets(core, i, node_connected(&core->nodes[i], now_ms) < 0, now_ms);
 }
 
 void core_lost(struct core *core, int i, int code, const char *text, int64_t now_ms)
@@ -226,16 +233,6 @@ static int core_answered(struct core *core, int i, const struct request *request
     return 1;
 }
 
-/* Greets a server that was silent and answers again. 1; or 0: out of memory, given up. */
-static int core_heard(struct core *core, int i, int64_t now_ms)
-{
-    core->want_write |= link_bit(i);
-    if (node_greet(&core->nodes[i], now_ms) == 0)
-        return 1;
-    core_cut(core, i, RL_NOMEM, "out of memory", now_ms);
-    return 0;
-}
-
 void core_feed(struct core *core, int i, const char *data, size_t len, int64_t now_ms)
 {
     struct node *nd = &core->nodes[i];
@@ -251,7 +248,7 @@ void core_feed(struct core *core, int i, const char *data, size_t len, int64_t n
         case NODE_IDLE:
             return;
         case NODE_HEARD:
-            if (!core_heard(core, i, now_ms))
+            if (!core_greets(core, i, node_greet(nd, now_ms) < 0, now_ms))
                 return;
             break;
         case NODE_UP:

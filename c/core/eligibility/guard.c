@@ -58,11 +58,6 @@ static int of_this_life(const struct core *core, int i)
     return !replid[0] || !strcmp(replid, core->guards[i].fields.replid);
 }
 
-static int of_this_cluster(const struct core *core, int i)
-{
-    return !strcmp(core->guards[i].fields.cluster, core->cluster);
-}
-
 /* The nodes whose markers, read since since_ms, were of this life and admitted, or in any
  * state but NEW, a bit each. */
 static uint32_t seen(const struct core *core, int admitted, int64_t since_ms)
@@ -99,7 +94,7 @@ static void decide_state(struct core *core, int i)
         become(core, i, RL_GUARD_QUARANTINED);
     } else if (m->db != core->nodes[i].config->db) {
         disagree(core, i, RL_WHY_OTHER_DATABASE);
-    } else if (!of_this_cluster(core, i)) {
+    } else if (strcmp(m->cluster, core->cluster)) {
         disagree(core, i, RL_WHY_OTHER_CLUSTER);
     } else if (m->max_lease_ms > ours_ms ||
                (m->max_lease_ms < ours_ms && alive && !pending)) {

@@ -206,7 +206,7 @@ end
 local function emit_renewed(self, from, to)
     local count, names, named = 0, {}, {}
     for k = to, from, -1 do
-        local key = changes.renewed_as(self.client, k)
+        local key = changes.noted(self.client, 1, k)
         local hold = key and self.client.holds.live[key]
         if not key then          -- the core no longer knows whose: where it is shared, of others
             count = self.client.host.shares and count or count + k - from + 1

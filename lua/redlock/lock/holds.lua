@@ -428,7 +428,7 @@ end
 
 local function look_for_losses(self, from, to)
     for k = from, to do
-        local key = changes.lost_as(self.client, k)
+        local key = changes.noted(self.client, 0, k)
         local hold = self.live[key]
         if not key then
             look_at_all(self)

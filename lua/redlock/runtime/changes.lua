@@ -15,15 +15,10 @@ function _M.why_lost(handle)
     return REASONS[core().rl_lease_lost(handle)]
 end
 
---- The key (rounds.key) of the k-th lease that was lost; nil: the core no longer knows it.
-function _M.lost_as(client, k)
-    local key = tonumber(core().rl_noted(client.core, 0, k))
-    return key ~= 0 and key or nil
-end
-
---- The key of the lease of the k-th renewal; nil: the core no longer knows it.
-function _M.renewed_as(client, k)
-    local key = tonumber(core().rl_noted(client.core, 1, k))
+--- The key (rounds.key) of the k-th lease that was lost, or (renewed: 1, else 0) that was renewed;
+-- nil: the core no longer knows it.
+function _M.noted(client, renewed, k)
+    local key = tonumber(core().rl_noted(client.core, renewed, k))
     return key ~= 0 and key or nil
 end
 
