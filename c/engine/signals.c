@@ -28,7 +28,7 @@ enum {
 static struct {
     pthread_mutex_t mutex;
     int running;                       /* the thread */
-    int caught;                        /* mask of the signals with our handler, ... */
+    _Atomic int caught;                /* mask of the signals with our handler, ... */
     struct sigaction before[KINDS];    /* ... and their former actions */
     sigset_t outside;                  /* the signal mask before a fork */
     sem_t bell;
@@ -48,14 +48,19 @@ void signals_wait(void)
 
 static void on_signal(int signo)
 {
-    int saved = errno, signal = 0;
-    for (int k = 0; k < KINDS; k++)
-        signal |= numbers[k] == signo ? 1 << k : 0;
-    signals_waits = signals_waits | signal;
-    this.came |= signal;
-    sem_post(&this.bell);
-    if (!signals_inside)
-        signals_wait();
+    int saved = errno, k = 0;
+    while (numbers[k] != signo)
+        k++;
+    if (this.caught & 1 << k) {
+        signals_waits = signals_waits | 1 << k;
+        this.came |= 1 << k;
+        sem_post(&this.bell);
+        if (!signals_inside)
+            signals_wait();
+    } else {                 /* all is released: the handler that replaced ours calls it */
+        sigaction(signo, &this.before[k], NULL);
+        raise(signo);
+    }
     errno = saved;
 }
 

@@ -4,7 +4,7 @@ local support = require "spec.support"
 local CASES = { "exit_before_close", "exit_while_waiting", "exit_while_unsharing",
     "two_who_wait", "keep_in_a_child", "a_sleep_while_unsharing",
     "a_resolver_that_hangs", "signals_with_a_handler", "signals_while_forking",
-    "signals_on_a_busy_machine" }
+    "signals_on_a_busy_machine", "signals_handed_on" }
 
 describe("a process", function()
     local cluster = support.shared_cluster(3)

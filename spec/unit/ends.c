@@ -459,6 +459,35 @@ static void signals_on_a_busy_machine(void)
     exit(0);
 }
 
+/* The program's own handler calls the one that it replaced: the signal ends the process all the
+ * same. */
+static struct sigaction replaced;
+
+static void hand_on(int signo)
+{
+    replaced.sa_handler(signo);
+}
+
+static void signals_handed_on(void)
+{
+    struct sigaction act = {.sa_handler = hand_on};
+    int status;
+    pid_t pid = fork();
+    if (pid == 0) {
+        alarm(STUCK_S / 2);
+        this.signals = RL_SIGNAL_TERM;
+        this.client = open_client(NULL);
+        EXPECT(take(this.client, &this.lease) == RL_GRANTED);
+        sigaction(SIGTERM, &act, &replaced);
+        kill(getpid(), SIGTERM);
+        for (;;)
+            pause();
+    }
+    EXPECT(waitpid(pid, &status, 0) == pid);
+    EXPECT(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+    exit(0);
+}
+
 /* Signals come while threads fork and clients come and go: each child ends by the signal. */
 static void *fork_on(void *arg)
 {
@@ -512,6 +541,7 @@ static const struct {
     {"signals_with_a_handler", signals_with_a_handler},
     {"signals_while_forking", signals_while_forking},
     {"signals_on_a_busy_machine", signals_on_a_busy_machine},
+    {"signals_handed_on", signals_handed_on},
     {"a_signal_in_the_engine", a_signal_in_the_engine},
     {"exit_before_close", exit_before_close},
     {"exit_while_waiting", exit_while_waiting},
