@@ -83,7 +83,8 @@ static void *serve(void *arg)
     for (;;) {
         while (sem_wait(&this.bell) < 0)
             continue;
-        int came = this.served = this.came;
+        int came = this.came;
+        this.served = came;
         this.came &= ~came;
         if (!came)
             continue;
