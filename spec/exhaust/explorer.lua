@@ -69,7 +69,7 @@ function Choices:sentence()
     return #self.said == 0 and "all goes as usual" or concat(self.said, "; ")
 end
 
---- Runs all, or one of so many shares: part of the numbers from 0 to 1. The first run has all of
+--- Runs all, or one of several shares: part of the numbers from 0 to 1. The first run has all of
 -- them. Those with one more odd choice than a run divide what it has among them. A run belongs to
 -- the share that has its first number; a share also runs what its runs begin with.
 -- @param run  function(choices, word, mine): one run; mine: of this share. false: no more

@@ -151,7 +151,7 @@ local function due(self, held)
     flush(self, held)
 end
 
--- Holds back a message and what follows it on its connection, until so many us from now.
+-- Holds back a message and what follows it on its connection. us: for how long.
 local function hold_back(self, message, us)
     self.number = self.number + 1
     local held = { message, conn = message.conn, due_us = C.sim_now() + us, number = self.number }

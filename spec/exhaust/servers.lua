@@ -66,7 +66,7 @@ end
 
 -- ---- clients ---------------------------------------------------------------------------
 
---- A request or an answer of a client takes so many us.
+--- us: how long a request or an answer of a client takes.
 function Stage:away(who, us)
     for i = 0, #self.world.nodes - 1 do
         C.sim_path(self.process[who], i, us, 0)

@@ -31,7 +31,7 @@ local function lock_once(uri)
     ]]):format(uri)
 end
 
--- A build.library with all names of hiredis; to use one of them is the end.
+-- A library with all names of hiredis; to use one of them is the end.
 local function broken()
     local dir = support.tmpdir()
     local f = assert(io.open(dir .. "/broken.c", "w"))
@@ -50,7 +50,7 @@ local function broken()
     return dir .. "/broken.so"
 end
 
--- How the build.library under test has it.
+-- How the library under test has it.
 local BUILD = build.root .. "/build"
 local USUAL = sys.read_file(BUILD .. "/flags"):find("libhiredis.a", 1, true) and "static"
     or "shared"

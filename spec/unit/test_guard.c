@@ -23,6 +23,17 @@ SIM_TEST(admitted_servers_vote_at_once, sim_admitted(3, MAX_LEASE_MS))
     CHECK_INT(sim_mine(s, "k", lease), 7);
 }
 
+/* Nobody votes before the quarantine's end, and what is left of it is told. */
+static void waits_for_quarantine(struct sim *s)
+{
+    CHECK_INT(eligibility_left_ms(&s->core, s->now_ms), GUARD_MS);
+    sim_advance(s, GUARD_MS - 1000);
+    CHECK_INT(try(s, "k"), RL_NO_QUORUM);
+    CHECK_INT(eligibility_left_ms(&s->core, s->now_ms), 1000);
+    sim_advance(s, 1000 + CUT_MS);
+    CHECK_INT(try(s, "k"), RL_NO_QUORUM);
+}
+
 SIM_TEST(new_servers_vote_after_a_quarantine, brand_new(3))
 {
     CHECK_INT(try(s, "k"), RL_NO_QUORUM);
@@ -30,12 +41,7 @@ SIM_TEST(new_servers_vote_after_a_quarantine, brand_new(3))
         marker_is(s, i, MARKER_NEW);
     CHECK_INT(s->core.nodes[0].why, RL_WHY_NEW);
     CHECK_INT(sim_with(s, "k"), 0);
-    CHECK_INT(eligibility_left_ms(&s->core, s->now_ms), GUARD_MS);
-    sim_advance(s, GUARD_MS - 1000);
-    CHECK_INT(try(s, "k"), RL_NO_QUORUM);
-    CHECK_INT(eligibility_left_ms(&s->core, s->now_ms), 1000);
-    sim_advance(s, 1000 + CUT_MS);
-    CHECK_INT(try(s, "k"), RL_NO_QUORUM);
+    waits_for_quarantine(s);
     CHECK_INT(marker_of(s, 0).observed_ms, GUARD_MS);
     sim_advance(s, 1);                       /* asked for their floors, and admitted */
     CHECK_INT(eligibility_left_ms(&s->core, s->now_ms), 0);
@@ -110,12 +116,7 @@ SIM_TEST(fenced_locks_wait_for_who_can_be_taught, sim_admitted(3, MAX_LEASE_MS))
     quarantined_by_others(s, 1, MAX_LEASE_MS);
     s->server[0].say[SIM_FENCED_ACQUIRE] = "*2\r\n:-2\r\n:0\r\n";
     CHECK_INT(try(s, "k"), RL_NO_QUORUM);
-    CHECK_INT(eligibility_left_ms(&s->core, s->now_ms), GUARD_MS);
-    sim_advance(s, GUARD_MS - 1000);
-    CHECK_INT(try(s, "k"), RL_NO_QUORUM);
-    CHECK_INT(eligibility_left_ms(&s->core, s->now_ms), 1000);
-    sim_advance(s, 1000 + CUT_MS);
-    CHECK_INT(try(s, "k"), RL_NO_QUORUM);
+    waits_for_quarantine(s);
     marker_is(s, 1, MARKER_ADMITTED);
     CHECK_INT(eligibility_left_ms(&s->core, s->now_ms), 0);
     s->server[1].say[SIM_FENCED_ACQUIRE] = s->server[0].say[SIM_FENCED_ACQUIRE];
