@@ -10,7 +10,7 @@
 -- A run has a word: "3.2,17.5" chooses option 2 in the third call of choose() that could be odd,
 -- and option 5 in the 17th; "-" is the run without odd choices.
 
-local concat, insert, remove, unpack = table.concat, table.insert, table.remove, unpack
+local concat, insert, unpack = table.concat, table.insert, unpack
 local ipairs, pairs, setmetatable, tonumber = ipairs, pairs, setmetatable, tonumber
 
 local _M = {}
@@ -71,27 +71,31 @@ end
 
 --- Runs all, or one of several shares: part of the numbers from 0 to 1. The first run has all of
 -- them. Those with one more odd choice than a run divide what it has among them. A run belongs to
--- the share that has its first number; a share also runs what its runs begin with.
+-- the share that has its first number; a share also runs what its runs begin with. Those with fewer
+-- odd choices come first.
 -- @param run  function(choices, word, mine): one run; mine: of this share. false: no more
 -- @return how many runs of this share there were
 function _M.visit(limits, run, share, shares)
     local from, to = share / shares, (share + 1) / shares
-    local runs, waiting = 0, { { "-", 0, 1 } }
-    while #waiting > 0 do
-        local word, first, width = unpack(remove(waiting))
-        local choices, mine = _M.choices(word, limits), first >= from and first < to
-        local more = run(choices, word, mine)
-        runs = runs + (mine and 1 or 0)
-        if more == false then
-            break
-        end
-        width = width / #choices.longer
-        for i, longer in ipairs(choices.longer) do
-            local one = first + (i - 1) * width
-            if one < to and one + width > from then
-                insert(waiting, { longer, one, width })
+    local runs, now, later = 0, { { "-", 0, 1 } }, {}
+    while #now > 0 do
+        for _, one in ipairs(now) do
+            local word, first, width = unpack(one)
+            local choices, mine = _M.choices(word, limits), first >= from and first < to
+            local more = run(choices, word, mine)
+            runs = runs + (mine and 1 or 0)
+            if more == false then
+                return runs
+            end
+            width = width / #choices.longer
+            for i, longer in ipairs(choices.longer) do
+                local at = first + (i - 1) * width
+                if at < to and at + width > from then
+                    insert(later, { longer, at, width })
+                end
             end
         end
+        now, later = later, {}
     end
     return runs
 end

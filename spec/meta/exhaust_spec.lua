@@ -12,12 +12,16 @@ local function run(command, root)
 end
 
 describe("small worlds", function()
-    it("are visited whole by shares, each run once", function()
+    it("are visited whole by shares, each run once, what is least odd first", function()
         local options, limits = { { "a" }, { "b" }, { "c" } }, { odd = 3, path = 3 }
         local function visited(shares)
-            local seen, n = {}, 0
+            local seen, n, odd = {}, 0
             for share = 0, shares - 1 do
+                odd = 0
                 n = n + explorer.visit(limits, function(choices, word, mine)
+                    local _, more = word:gsub("%.", "")
+                    assert.is_true(more >= odd)
+                    odd = more
                     for _ = 1, 7 do
                         choices:choose("path", options, "x")
                     end
