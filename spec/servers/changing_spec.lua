@@ -1,6 +1,7 @@
 -- Changes of the servers of a cluster beside eight programs, processes of their own, which lock,
 -- take tokens and keep holds: some with the old list to the end, some with the new one at once.
 local support = require "spec.support"
+local sys = require "spec.support.sys"
 
 -- Longer than programs take to notice that they may have votes.
 local LEASES = { max_lease = 1.6, lease = 1.5, fallback = 0.1 }
@@ -9,7 +10,7 @@ local PROGRAM = [[
     local ffi = require "ffi"
     ffi.cdef "int usleep(unsigned)"
     local redlock = require "redlock"
-    local kind, seed, stop = arg[1], tonumber(arg[2]), tonumber(arg[3])
+    local kind, seed, over = arg[1], tonumber(arg[2]), arg[3]
     local lists, k = { {}, {} }, kind == "new" and 2 or 1
     for i = 4, #arg do
         table.insert(lists[arg[i]:sub(1, 1) == "<" and 1 or 2], (arg[i]:sub(2)))
@@ -22,7 +23,7 @@ local PROGRAM = [[
     end
     open()
     local now = client.now
-    while now() < stop do
+    while not io.open(over) do
         local name = kind == "keeps" and "x" or ("xy"):sub(math.random(2)):sub(1, 1)
         local lock = client:getFencedLock(name)
         local ok, err = lock:tryLock(0.2)
@@ -46,9 +47,9 @@ local PROGRAM = [[
 
 local KINDS = { "old", "old", "new", "new", "keeps", "keeps", "both", "both" }
 
--- Starts a program with both lists.
-local function start(kind, seed, stop, old, new)
-    local args = { kind, seed, ("%.3f"):format(stop) }
+-- Starts a program with both lists, which ends when there is a file `over`.
+local function start(kind, seed, over, old, new)
+    local args = { kind, seed, over }
     for _, server in ipairs(old) do
         args[#args + 1] = "<" .. server.uri
     end
@@ -111,9 +112,9 @@ local function change(from, to, shared)
     if from > 1 then
         assert.is_true(first:getLock("x"):lock() and first:getLock("x"):unlock())
     end
-    local programs, stop = {}, first.now() + 8
+    local programs, over = {}, support.tmpdir() .. "/over"
     for i, kind in ipairs(KINDS) do
-        programs[i] = start(kind, i, stop, old, new)
+        programs[i] = start(kind, i, over, old, new)
     end
     local value, since
     support.eventually(function()                -- one of the programs that keep it has it
@@ -123,7 +124,13 @@ local function change(from, to, shared)
     end, 60, "a long hold")
     local changed, err = first:change(second)
     assert.is_truthy(changed, tostring(err))
-    local at = first.now()
+    local at, seen = first.now(), {}
+    support.eventually(function()                -- they lock on
+        local taken = new[#new]:call("GET", "y")
+        seen[#seen + 1] = taken and taken ~= seen[#seen] and taken or nil
+        return #seen > 20
+    end, 60, "locks afterwards")
+    sys.write_file(over, "")
     local holds = holds_of(programs)
     local after = 0
     for _, hold in ipairs(holds) do
