@@ -105,7 +105,8 @@ describe("a server that lost its memory", function()
     local function count_far(n)
         for _ = 1, n do
             local lock = client:getFencedLock "far"
-            assert.is_true(lock:lock(0.4) and lock:unlock())
+            assert.is_true(lock:lock(0.4))
+            lock:unlock()                            -- which may be late on a busy machine
         end
     end
 

@@ -162,7 +162,8 @@ describe("a call that does not wait", function()
         mine:unlock()
         its:isLocked()
         support.eventually(function() return its:tryLock() and its:unlock() end)
-        support.sleep(0.2)
+        client:check()                   -- what they had sent has arrived everywhere
+        other:check()
         costs(3, function() assert(mine:tryLock(0, 20)) end)
         costs(6, function() support.fails("held", its:tryLock()) end)    -- and lets go
         costs(3, function() assert(mine:unlock()) end)

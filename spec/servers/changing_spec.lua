@@ -29,10 +29,11 @@ local PROGRAM = [[
         local ok, err = lock:tryLock(0.2)
         if ok then
             local from, token = now(), lock:token()
-            local till, last = from + (kind == "keeps" and 4 or 0.03), from
-            while now() < till and lock:isValid() do
-                last = now()
+            local till, last, at = from + (kind == "keeps" and 4 or 0.03), from, from
+            while at < till and lock:isValid() do
+                last = at                        -- from before the look
                 ffi.C.usleep(5000)
+                at = now()
             end
             lock:unlock()
             print(("%%s %%.0f %%.6f %%.6f"):format(name, token, from, last))

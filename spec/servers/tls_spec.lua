@@ -36,6 +36,7 @@ local function row_of(uri, opts)
         assert.is_nil(ok)
         row = err.nodes and err.nodes[1] or error(tostring(err))
         return row.code ~= "pending" and row.message ~= "not connected yet"
+            and (row.code ~= "timeout" or opts and opts.connect_timeout)     -- it may be late
     end, 10)
     client:close()
     return row
