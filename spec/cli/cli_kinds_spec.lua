@@ -26,6 +26,13 @@ describe("redlock run", function()
         return ends(start(...))
     end
 
+    -- Whether a majority keeps a key for longer than that: one server may be late.
+    local function keeps(key, ms)
+        local n = 0
+        cluster:each(function(s) n = n + (s:call("PTTL", key) > ms and 1 or 0) end)
+        return n >= 2
+    end
+
     -- A command that says that it runs, and ends when it is told to.
     local HOLD = { "--", "sh", "-c", "echo in; read end" }
 
@@ -163,7 +170,7 @@ describe("redlock run", function()
             end
             assert.equal(HELD, (run("x", "--permits", "2", "--no-wait", "--", "true")))
             assert.equal(0, (run("y", "--permits", "1", "--at-least", "3600", "--", "true")))
-            assert.is_true(cluster[1]:call("PTTL", "redlock:{y}:slots") > 3e6)
+            assert.is_true(keeps("redlock:{y}:slots", 3e6))
         end)
     end)
 
@@ -198,7 +205,7 @@ describe("redlock run", function()
             status, text = run("z", "--once", "3600", "--", "echo", "never")
             assert.equal(HELD, status)
             assert.matches("^redlock: fenced lock 'z' is held by somebody else %(", text)
-            assert.is_true(cluster[1]:call("PTTL", "x") > 3e6)
+            assert.is_true(keeps("x", 3e6))
             assert.is_true(support.fails("held", client:once("x", 3600, error)).done)
             assert.same({ 0, "none\n" }, { run("y", "--once", "3600", "--plain", "--", "sh", "-c",
                 "echo ${REDLOCK_TOKEN-none}") })

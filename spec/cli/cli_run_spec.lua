@@ -72,15 +72,15 @@ describe("redlock run", function()
                 :format(cluster[1].port, seen), "--lease", "4", "--kill-after", "60")
             local list = pids(p)
             support.eventually(function() return (sys.read_file(seen) or ""):find "1" end)
-            p:kill "KILL"
             local killed = support.now()
+            p:kill "KILL"
             all_gone(list)
             assert.is_true(support.now() - killed > 0.5)       -- TERM alone did not do it
             support.eventually(function() return cluster[1]:call("EXISTS", "x") == 0 end, 20)
             local text = sys.read_file(seen)
             support.sleep(0.1)
             assert.equal(text, sys.read_file(seen))
-            assert.matches("^[1\n]+$", text)
+            assert.matches("^[0\n]*[1\n]+$", text)     -- that server may have been late
         end)
 
         it("leaves nobody at a terminal either", function()
@@ -116,11 +116,11 @@ describe("redlock run", function()
                 .. ">> %s; sleep 0.02; done) & echo $$ $!; while :; do sleep 0.1; done")
                 :format(cluster[1].port, words.key, seen), "x", "--lease", "4", unpack(words)))
             local list = pids(p)
-            support.eventually(function() return sys.read_file(seen) end)
+            support.eventually(function() return (sys.read_file(seen) or ""):find "1" end)
             p:kill "STOP"
             all_gone(list)
             support.eventually(function() return cluster[1]:call("EXISTS", words.key) == 0 end, 20)
-            assert.matches("^[1\n]+$", sys.read_file(seen))
+            assert.matches("^[0\n]*[1\n]+$", sys.read_file(seen))
             p:kill "TERM"
             p:kill "CONT"
             local status, text = ends(p)
@@ -131,17 +131,18 @@ describe("redlock run", function()
     end
 
     it("ends the command before its lock that cannot be renewed ends", function()
-        local p = start("trap '' TERM; echo $$; while :; do sleep 0.1; done", "--lease", "6",
-            "--kill-after", "60")
+        local seen = support.tmpdir() .. "/seen"
+        local p = start("trap '' TERM; echo $$; while :; do cut -d ' ' -f 1 /proc/uptime >> "
+            .. seen .. "; sleep 0.1; done", "--lease", "6", "--kill-after", "60")
         assert.matches("^redlock: %-%-kill%-after is cut to 2 s, a third of the lease",
             p:read_line(20))
         local list = pids(p)
         finally(function() cluster:each(function(s) s:thaw() end) end)
-        local from = support.now()
         cluster[1]:freeze()
         cluster[2]:freeze()
-        all_gone(list)
-        assert.is_true(support.now() - from < 6)       -- nothing was granted behind that
+        local from = tonumber(sys.read_file("/proc/uptime"):match "^%S+")
+        all_gone(list)         -- nothing was granted behind that
+        assert.is_true(tonumber(sys.read_file(seen):match "([%d.]+)\n[^\n]*$") - from < 6)
         local status, text = ends(p)
         assert.equal(LOST, status, text)
         assert.matches("the lock was not renewed in time", text)
@@ -472,13 +473,13 @@ describe("redlock run", function()
     describe("--max-hold", function()
         it("ends the command at that time, and opens the lock", function()
             local p = start("trap 'date +%s.%N; exit 0' TERM; date +%s.%N; "
-                .. "while :; do sleep 0.01; done", "--max-hold", "1")
+                .. "while :; do sleep 0.01; done", "--max-hold", "2")
             local from = tonumber((p:read_line(20)))
             local status, text = ends(p)
             assert.equal(LOST, status, text)
             local to = text:match "([%d.]+)\n"
             assert.matches("the command has had its time (max_hold)", text, 1, true)
-            assert.is_true(to - from > 0.5 and to - from < 5, to - from)
+            assert.is_true(to - from > 0.5 and to - from < 6, to - from)
             cluster:each(function(s)
                 support.eventually(function() return s:call("EXISTS", "x") == 0 end)
             end)
@@ -507,8 +508,12 @@ describe("redlock run", function()
         end)
 
         it("holds whatever becomes of the command, and of redlock", function()
-            local function stays()
-                support.eventually(function() return cluster[1]:call("PTTL", "x") > 30000 end)
+            local function stays()       -- on a majority
+                support.eventually(function()
+                    local n = 0
+                    cluster:each(function(s) n = n + (s:call("PTTL", "x") > 30000 and 1 or 0) end)
+                    return n >= 2
+                end)
             end
             assert.equal(7, (ends(start("exit 7", "--at-least", "50"))))
             stays()

@@ -265,7 +265,7 @@ describe("redlock", function()
 
     it("run and lua hand no passwords on, and all else", function()
         local script = write("env.lua",
-            "assert(client:getLock('x'):tryLock(1)) os.execute 'env' print(os.getenv 'OTHER')")
+            "assert(client:getLock('x'):tryLock(20)) os.execute 'env' print(os.getenv 'OTHER')")
         cluster:each(function(s)
             s:user("locks", "on", ">hunter2", "~*", "&*", "+@all")
         end)

@@ -10,7 +10,7 @@ local WAITERS = [[
         ngx.update_time()
         local late = ngx.shared.shared:get("quit" .. ngx.worker.pid())
         ngx.shared.shared:set(ngx.worker.pid() .. what, tostring(ok or err.code)
-            .. (late and ngx.now() - late < 1 and " at once" or " late"))
+            .. (late and ngx.now() - late < 10 and " at once" or " late"))
     end
     local function waits(what, fn, after)
         ngx.timer.at(after or 0, function()
@@ -56,7 +56,7 @@ describe("timers of a worker that exits", function()
 
     local function start(init_worker, more)
         ng = support.nginx { nodes = cluster, workers = 2, init_worker = init_worker,
-            shutdown = "60s", options = "lease = 1",
+            shutdown = "60s", options = "lease = 3",
             server = [[ location /said { content_by_lua_block {
                 ngx.print(ngx.shared.shared:get(ngx.var.arg_key)) } } ]] .. (more or "") }
     end
@@ -66,7 +66,7 @@ describe("timers of a worker that exits", function()
     end
 
     it("wait no longer: every call ends with `closed`, and keeps no place", function()
-        local other = support.client(cluster, { lease = 1 })
+        local other = support.client(cluster)
         for _, lock in ipairs { other:getLock "taken", other:getFairLock "fair",
             other:getReadWriteLock("rw"):readLock() } do
             assert(lock:tryLock(1))
@@ -118,7 +118,7 @@ describe("timers of a worker that exits", function()
         support.eventually(function() return said "told" == "timer" end)
         only(3)
         local other = support.client(cluster)
-        assert.same("held", select(2, other:getLock("job"):tryLock(2)).code)
+        assert.same("held", select(2, other:getLock("job"):tryLock(4)).code)
         ng:get "/finish"
         assert(other:getLock("job"):tryLock(10))
         support.eventually(function() return said "end" == "true true" end)

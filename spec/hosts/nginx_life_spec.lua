@@ -200,11 +200,11 @@ describe("a worker of nginx", function()
     end)
 
     it("keeps the lock of a running request while it is shut down", function()
-        start { options = "lease = 1" }
+        start { options = "lease = 2" }
         local request = ng:begin "/hold"
         support.eventually(function() return cluster:keys() == 3 end)
         ng:reload()
-        support.sleep(1.5)
+        support.sleep(2.5)
         assert.equal(3, cluster:keys())
         ng:get "/go"
         assert.equal("true true", request:finish())
@@ -216,7 +216,7 @@ describe("a worker of nginx", function()
     -- made after it was told to quit.
     it("takes its first locks while it is shut down, and leaves no socket", function()
         for _, query in ipairs { "", "?leave=1" } do
-            start { options = "lease = 1" }
+            start { options = "lease = 3" }
             local a, b = ng:begin("/late" .. query), ng:begin("/late" .. query)
             reload_beside_request()
             assert.equal("ok", a:finish())
@@ -277,7 +277,7 @@ describe("a worker of nginx", function()
     end)
 
     it("tells of a loss in time, in a timer of its own", function()
-        start { options = "lease = 1" }
+        start { options = "lease = 3" }
         local request = ng:begin "/lost?s=20"
         support.eventually(function() return cluster:keys() >= 2 end)
         cluster:flush()
@@ -317,7 +317,7 @@ describe("a worker of nginx", function()
     end)
 
     local function tells_beside_shutdown(query)
-        start { options = "lease = 1" }
+        start { options = "lease = 3" }
         local request = ng:begin("/lost?s=20&late=1" .. query)
         reload_beside_request()
         cluster:each(function(s)
@@ -418,7 +418,7 @@ describe("a worker of nginx", function()
 
     it("goes on without any timer, and says so at times", function()
         start {
-            options = "lease = 1",
+            options = "lease = 2",
             http = "lua_max_pending_timers 1;",
             init_worker = "ngx.timer.at(1000, function() end)",
         }
@@ -450,9 +450,9 @@ describe("a worker of nginx", function()
             end, 60)
         end
         cluster:await_free()
-        support.sleep(1.5)
-        assert.equal(2, support.threads(pid))
-        assert.is_true(cluster[1]:connections() <= 2)
+        support.eventually(function()
+            return support.threads(pid) == 2 and cluster[1]:connections() <= 2
+        end)
     end)
 
     it("may have another hiredis in it (nchan)", function()

@@ -72,7 +72,10 @@ describe("in nginx the log is told", function()
         local node = ("^redis://127.0.0.1:%d "):format(cluster[3].port)
         cluster[3]:kill()
         local n = next_line(0, node .. "is down: refused %(.+%)$")
+        local worker = ng:workers()[1]       -- comes back by itself: not before the marker is there
+        assert(support.sh("kill -STOP " .. worker))
         cluster[3]:start():admit()
+        assert(support.sh("kill -CONT " .. worker))
         n = next_line(n, node .. "is there again$")
         cluster[3]:call "FLUSHALL"
         next_line(n, node .. "has no vote: guarded %(it lost its memory .*; it votes in %d+ s")

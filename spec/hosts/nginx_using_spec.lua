@@ -82,13 +82,14 @@ local SERVER = requests.SERVER .. [[
         say(in_thread(try_using))
     } }
     location = /beside { content_by_lua_block {
-        local over = false
+        local inside, over = false, false
         local thread = ngx.thread.spawn(function()
             return client:using("x", function()
+                inside = true
                 repeat ngx.sleep(0.002) until over
             end)
         end)
-        ngx.sleep(0.1)
+        repeat ngx.sleep(0.002) until inside
         say(client:getLock("x"):isValid(), try_lock())
         say(try_lock(0))
         over = true
@@ -261,7 +262,9 @@ describe("in nginx using()", function()
             for _ = 1, 5 do
                 ng:get "/delayed"                    -- so that the next one is delayed
                 local request = ng:begin(path)
-                support.eventually(function() return cluster:keys() == 3 end)
+                support.eventually(function()        -- or we are late, and it is over
+                    return cluster:keys() == 3 or not request:waits()
+                end)
                 local user = ng:begin "/run"
                 local again, said = request:finish():match "^(%S+) (.*)\n$"
                 assert.equal("in 2 true", said)

@@ -87,7 +87,7 @@ describe("10,000 cycles", function()
         local r2, m2, f2 = c:read_line(60):match "^(%d+)\t([%d.]+)\t(%d+)$"
         assert.is_true(r2 - r1 < GROWTH_KIB, ("resident %d KiB, was %d"):format(r2, r1))
         assert.is_true(m2 - m1 < 64, ("%g KiB, was %g"):format(m2, m1))
-        assert.equal(f1, f2)
+        assert.is_true(f2 - f1 <= 1)         -- a keeper's timer
         assert.equal(0, c:wait(10))
         assert.is_nil(cluster[3]:call("GET", "x"))
     end)
@@ -478,7 +478,7 @@ describe("a process", function()
             ffi.cdef "int fork(void); int waitpid(int, int *, int); void _exit(int);"
             assert(l:tryLock(0, 20))
             assert(client:health())
-            local before = client:stats().nodes[1].requests
+            local before = client:stats().nodes
             io.stdout:flush()
             local pid = ffi.C.fork()
             if pid == 0 then
@@ -503,11 +503,15 @@ describe("a process", function()
             local status = ffi.new "int[1]"
             ffi.C.waitpid(pid, status, 0)
             print(status[0], l:isValid(), (l:extend()), (l:unlock()))
-            print(client:stats().nodes[1].requests - before)
+            local same = 0           -- a server that is late is spared
+            for i, node in ipairs(client:stats().nodes) do
+                same = same + (node.requests - before[i].requests == 2 and 1 or 0)
+            end
+            print(same >= 2)
         ]])
         assert.equal("ready", c:read_line(10))
         assert.equal("0\ttrue\ttrue\ttrue", c:read_line(10))
-        assert.equal("2", c:read_line(10))
+        assert.equal("true", c:read_line(10))
         cluster:await_free()
     end)
 end)
