@@ -90,9 +90,9 @@ describe("a request that a server executes again", function()
                 return server:call("EVAL", fair[role .. "_script"], "4", keys[1], keys[2], keys[3],
                     keys[4], value, lease, "a1", ticket, "600000", "0")
             end
-            assert.equal(1, ask("acquire", "1000"))
+            assert.equal(1, ask("acquire", "9000"))
             assert.equal(1, ask("extend", "100000"))
-            assert.equal(2, ask("acquire", "1000"))
+            assert.equal(2, ask("acquire", "9000"))
             assert.is_true(server:call("PTTL", "k") > 90000)
             assert.not_nil(ask("release", "1000"))
         end

@@ -176,11 +176,13 @@ describe("a fair lock", function()
     end)
 
     it("leaves nothing behind, nor does who is killed as it waits", function()
-        assert.is_true(fair(0):tryLock(1, 3))
         local p = support.child(cluster, "{ fallback = 0.2 }", [[
+            io.read()
             client:getFairLock("x"):tryLock(60, 10)
         ]])
         assert.equal("ready", p:read_line(20))
+        assert.is_true(fair(0):tryLock(1, 3))
+        p:write "\n"
         waiting(1)
         p:kill "KILL"
         support.fails("held", fair(1, other):tryLock(0.2, 1))

@@ -11,7 +11,7 @@ for _, n in ipairs { 1, 3, 5 } do
         local cluster = support.shared_cluster(n)
         local client, lock, why
 
-        setup(function() client = support.warm_client(cluster) end)
+        setup(function() client = support.warm_client(cluster, { timeout = 5 }) end)
         before_each(function()
             lock, why = client:getLock "x", nil
             assert.is_true(lock:tryLock(0, 20))

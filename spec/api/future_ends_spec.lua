@@ -100,6 +100,7 @@ describe("a future of a plain script", function()
         local free = client:getLock("free"):tryLockAsync(5)
         local busy = client:getLock("x"):tryLockAsync(5)
         -- Its answer is there when it is looked for, and the time is over by then.
+        support.eventually(function() return cluster:having "free" == 3 end)
         support.sleep(0.05)
         support.fails("timeout", redlock.wait_all({ free, busy }, 0))
         assert.is_true(free:isDone())

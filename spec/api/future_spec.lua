@@ -228,8 +228,10 @@ describe("a get", function()
         local c = support.lua(([[
             local client = require("spec.support").warm_client { %q }
             local f = client:getLock("x"):lockAsync()
-            print "ready"
-            print(pcall(function() return f:get() end))
+            print(pcall(function()
+                print "ready"
+                return f:get()
+            end))
         ]]):format(cluster[1].uri))
         assert.equal("ready", c:read_line(10))
         support.sleep(0.1)

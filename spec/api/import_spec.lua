@@ -323,7 +323,7 @@ describe("a job that is delivered twice", function()
         -- A server may get to the giver's request only after the import, and keeps that key for the
         -- lease.
         local giver = support.warm_client(cluster, { lease = 2 })
-        local first = support.warm_client(cluster, { lease = 1, label = "first" })
+        local first = support.warm_client(cluster, { lease = 2, label = "first" })
         local second = support.warm_client(cluster, { lease = 1, label = "second" })
         for _ = 1, 20 do
             local lock = giver:getFencedLock "podcast:1"

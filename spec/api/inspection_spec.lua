@@ -6,7 +6,8 @@ describe("the locks that are held", function()
 
     before_each(function()
         cluster = support.cluster(5)
-        client = support.warm_client(cluster, { prefix = "app:", label = "web-1" })
+        client = support.warm_client(cluster, { prefix = "app:", label = "web-1",
+            timeout = 5 })
         other = support.warm_client(cluster, { label = "another" })
     end)
     after_each(function()
