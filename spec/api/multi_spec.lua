@@ -5,7 +5,7 @@ local support = require "spec.support"
 describe("a multi-lock", function()
     local cluster, client, other
 
-    support.two_clients(3, { lease = 3, fallback = 0.5 },
+    support.two_clients(3, { lease = 3, fallback = 0.5, timeout = 5 },
         function(...) cluster, client, other = ... end)
 
     local function keys_are(n)
@@ -42,7 +42,7 @@ describe("a multi-lock", function()
         support.eventually(function() return cluster[1]:call("PTTL", "b") > 15000 end)
         assert.is_true(l:unlock())
         keys_are(0)
-        assert.is_true(other:getMultiLock({ "c", "d" }):tryLock(1, 1))
+        assert.is_true(other:getMultiLock({ "c", "d" }):tryLock(5, 1))
     end)
 
     it("has none of them while somebody has one", function()
@@ -62,8 +62,8 @@ describe("a multi-lock", function()
 
     it("is woken when the name is free that was held the longest", function()
         local short, long = other:getLock "a", other:getLock "b"
-        assert.is_true(short:tryLock(1, 5))
-        assert.is_true(long:tryLock(1, 20))
+        assert.is_true(short:tryLock(1, 30))
+        assert.is_true(long:tryLock(1, 60))
         local waiter = support.child(cluster, "{ fallback = 20 }", [[
             local l = client:getMultiLock { "a", "b" }
             assert(l:tryLock(30, 10))

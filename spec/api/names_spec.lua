@@ -14,7 +14,7 @@ local KINDS = {
         for _, l in ipairs { c:getLock(name), c:getFencedLock(name), rw:readLock(),
             rw:writeLock(), c:getReadWriteLock(name, { fenced = true }):writeLock(),
             c:getMultiLock { name } } do
-            assert(l:tryLock(0, 1))
+            assert(l:tryLock(0, 20))
             assert(l:unlock())
         end
         assert(c:getFairLock(name):tryLock(0))
@@ -38,7 +38,7 @@ describe("names", function()
         server, clients = support.server(), {}
         for _, prefix in ipairs(PREFIXES) do
             clients[prefix] = support.client({ server }, { prefix = prefix, cluster = false,
-                timeout = 5 })
+                timeout = 5, connect_timeout = 10 })
         end
     end)
 

@@ -150,7 +150,7 @@ describe("a permit's token", function()
 
     it("or there is no permit", function()
         local few = support.cluster(3)
-        local alone = support.warm_client(few, { lease = 2, timeout = 0.1, patience = 1 })
+        local alone = support.warm_client(few, { lease = 2 })
         local numbered = alone:getSemaphore("x", 1, { fenced = true })
         assert.is_true(assert(numbered:tryAcquire(5, 2)):release())
         for i = 1, 2 do                      -- who counts must write: their counter is no text

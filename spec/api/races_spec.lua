@@ -270,9 +270,9 @@ describe("of two calls for one hold", function()
                     for i = 1, 5 do locks[i]:unlock() end
                 end
             end }
+            for i = 1, 5 do locks[i] = client:getLock("e" .. i) end
             for i = 1, 5 do
-                locks[i] = client:getLock("e" .. i)
-                assert(locks[i]:tryLock(5, 0.2))
+                assert(locks[i]:tryLock(5, 1.5))
             end
             support.eventually(function() return not locks[1]:isValid() end)
         ]],
@@ -282,7 +282,7 @@ describe("of two calls for one hold", function()
                 local locks, told = {}, 0
                 for i = 1, 5 do
                     locks[i] = client:getLock("l" .. i)
-                    assert(locks[i]:tryLock(5, how == "end" and 0.2 or 5))
+                    assert(locks[i]:tryLock(5, how == "end" and 1.5 or 5))
                     assert(locks[i]:onLost(function()
                         told = told + 1
                         for k = 1, 5 do locks[k]:unlock() end
@@ -306,7 +306,7 @@ describe("of two calls for one hold", function()
             local locks = {}
             for i = 1, 5 do
                 locks[i] = client:getLock("c" .. i)
-                assert(locks[i]:tryLock(5, 0.2))
+                assert(locks[i]:tryLock(5, 1.5))
                 assert(locks[i]:onLost(function() client:close() end))
             end
             support.eventually(function() return not locks[1]:isValid() end)
@@ -321,12 +321,12 @@ describe("of two calls for one hold", function()
                     return "any", "default"
                 end }
                 local view = client:getLock "again"
-                assert(view:tryLock(5, 0.2))
+                assert(view:tryLock(5, 1.2))
                 l = view
                 assert(l:onLost(function()
                     return how == "tryLock" and l:tryLock(5, 5) or l:unlock()
                 end))
-                support.sleep(0.15)
+                support.sleep(1.15)
                 assert(l:tryLock(5, 5))
                 assert(l:getHoldCount() == (how == "tryLock" and 2 or 1), l:getHoldCount())
                 client:close()

@@ -5,7 +5,8 @@ local torture = require "spec.support.torture"
 describe("a rate limiter", function()
     local cluster, client, other
 
-    support.two_clients(3, { fallback = 0.3 }, function(...) cluster, client, other = ... end)
+    support.two_clients(3, { fallback = 0.3, timeout = 5 },
+        function(...) cluster, client, other = ... end)
 
     it("lets so many start in a period, and the next one when it is over", function()
         local a, b = client:getRateLimiter("x", 3, 2), other:getRateLimiter("x", 3, 2)
@@ -72,10 +73,13 @@ local CODE = [[
 
 -- What is wrong with a history of starts, n of which there may be in a period; nil: nothing.
 local function wrong(history, n, period)
-    for i = 1, #history - n do
-        local from, to = tonumber(history[i][4]), history[i + n].t
-        if to - from < period * 0.99 - 0.003 then
-            return ("%d starts in %.3f s"):format(n + 1, to - from)
+    for _, first in ipairs(history) do
+        local from, starts = tonumber(first[4]), 0
+        for _, start in ipairs(history) do                   -- some are written late
+            starts = starts + (tonumber(start[4]) >= from and 1 or 0)
+            if starts > n and start.t - from < period * 0.99 - 0.003 then
+                return ("%d starts in %.3f s"):format(starts, start.t - from)
+            end
         end
     end
 end

@@ -4,7 +4,7 @@ local support = require "spec.support"
 describe("a read-write lock", function()
     local cluster, client, other
 
-    support.two_clients(5, { lease = 3, fallback = 0.3 },
+    support.two_clients(5, { lease = 3, fallback = 0.3, timeout = 5 },
         function(...) cluster, client, other = ... end)
 
     local function pair(owner, c)
@@ -397,8 +397,8 @@ describe("a read-write lock", function()
 
     it("loses the right to both with the writer's hold", function()
         local w, r = writer(1), reader(1)
-        assert.is_true(w:tryLock(1, 0.3))
-        assert.is_true(r:tryLock(1, 0.3))
+        assert.is_true(w:tryLock(5, 0.3))
+        assert.is_true(r:tryLock(5, 0.3))
         support.eventually(function() return not r:isValid() end)
         support.fails("expired", w:unlock())
         assert.is_false(r:isValid())
@@ -420,8 +420,8 @@ describe("a read-write lock", function()
     end)
 
     it("is over with its last reader's time, not sooner", function()
-        assert.is_true(reader(1):tryLock(1, 0.3))
-        assert.is_true(reader(2):tryLock(1, 1.5))
+        assert.is_true(reader(1):tryLock(5, 0.3))
+        assert.is_true(reader(2):tryLock(1, 3))
         support.sleep(0.4)
         assert.is_false(reader(1):isValid())
         support.fails("held", writer(3, other):tryLock(0, 10))

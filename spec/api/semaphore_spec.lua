@@ -5,7 +5,7 @@ local testing = require("redlock").testing
 describe("a semaphore", function()
     local cluster, client, other
 
-    support.two_clients(3, { lease = 3, fallback = 0.5 },
+    support.two_clients(3, { lease = 3, fallback = 0.5, timeout = 5 },
         function(...) cluster, client, other = ... end)
 
     local function slots_are(n, name)
@@ -35,7 +35,7 @@ describe("a semaphore", function()
     end)
 
     it("leaves nothing of a permit that nobody releases", function()
-        local permit = assert(client:getSemaphore("x", 2):tryAcquire(1, 0.5))
+        local permit = assert(client:getSemaphore("x", 2):tryAcquire(5, 0.5))
         support.eventually(function() return cluster:keys() == 0 end)
         assert.is_false(permit:isValid())
     end)
@@ -130,7 +130,7 @@ describe("a semaphore", function()
     end)
 
     it("ends a permit with its lease, or with whoever had it", function()
-        assert(client:getSemaphore("x", 1):tryAcquire(1, 0.3))
+        assert(client:getSemaphore("x", 1):tryAcquire(5, 0.3))
         assert.is_true(assert(other:getSemaphore("x", 1):tryAcquire(10)):release())
         assert(client:getSemaphore("x", 1):tryAcquire(10))      -- nobody has that permit
         support.eventually(function()

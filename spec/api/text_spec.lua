@@ -10,6 +10,8 @@ local sys = require "spec.support.sys"
 local EVIL = "\27]0;pwned\7\27[2J\n2026/01/01 00:00:00 [alert] 1#1: forged\r\t\0"
     .. "\127\155\194\155\195"
 
+local PATIENT = { timeout = 5, connect_timeout = 10 }       -- with the only server
+
 local function assert_harmless(text)
     assert.is_nil(text:find "[^\n -~]", ("%q"):format(text))
     assert.is_nil(text:find("\n2026", 1, true))
@@ -34,15 +36,15 @@ describe("texts of others", function()
         server:call "FLUSHALL"
     end)
 
-    local function run(...)
+    local function run(verb, ...)
         return command.ends(command.start({ uris = function() return { server.uri } end }, "/",
-            {}, ...))
+            {}, verb, "--timeout", "5", ...))
     end
 
     it("that refuse a connection", function()
         -- A line break in it ends the connection.
         local h = support.hostile { reply = "-NOAUTH " .. EVIL:gsub("[\r\n]", "") .. "\r\n" }
-        local client = support.client { h.uri }
+        local client = support.client({ h.uri }, PATIENT)
         local _, err = client:getLock("x"):tryLock(0)
         assert.equal("auth", err.nodes[1].code, err.nodes[1].message)
         assert.matches("NOAUTH %?%]0;pwned%?%?%[2J2026", err.nodes[1].message)
@@ -55,7 +57,7 @@ describe("texts of others", function()
     it("that answer a script", function()
         local evil = redlock.primitive { name = "evil", release = "return 1",
             acquire = ("return redis.error_reply('ERR ' .. %q)"):format(EVIL:gsub("%z", "")) }
-        local client = support.client { server.uri }
+        local client = support.client({ server.uri }, PATIENT)
         local _, err = client:get(evil, "x"):tryLock(0)
         assert.equal("script", err.nodes[1].code)
         assert.matches("%?%]0;pwned%?%?%[2J", err.nodes[1].message)
@@ -66,6 +68,7 @@ describe("texts of others", function()
     it("that are paths", function()
         local function row(opts)
             local uri = opts.ca_file and "rediss://127.0.0.1" or server.uri
+            opts.timeout, opts.connect_timeout = 5, 10
             local client = support.client({ uri }, opts)
             assert_harmless(tostring(client:check()))
             local _, err = client:getLock("x"):tryLock(0)

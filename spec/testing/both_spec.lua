@@ -124,7 +124,7 @@ local PROGRAM = {
         note(its:tryAcquire(1))
         note(its:tryAcquire())
         wait(3.3)
-        note(b:once("x", 0.8, function() return 9 end, { before = true }))
+        note(b:once("x", 3, function() return 9 end, { before = true }))
         note(its:tryAcquire(1))
     end,
     ["holds that travel"] = function(a, b, _, note)

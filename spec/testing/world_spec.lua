@@ -306,7 +306,7 @@ describe("a world", function()
 
     it("is beside real servers, in one process", function()
         local server = support.server()
-        local real = redlock.new { nodes = server.uri }
+        local real = redlock.new { nodes = server.uri, timeout = 5, connect_timeout = 10 }
         local lock = client:getLock "job"
         assert(lock:lock() and real:getLock("job"):tryLock())
         world:advance(100)
