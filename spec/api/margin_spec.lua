@@ -40,7 +40,7 @@ describe("a margin", function()
     end
 
     it("refuses what a majority has, where one more refuses", function()
-        new(5, { margin = 1 })
+        new(5, { margin = 1, timeout = 5 })
         for i = 1, 2 do
             cluster[i]:call("SET", "m", "of somebody else", "PX", 60000)
         end

@@ -251,22 +251,23 @@ end
 -- Admits the server as client:init() would, for clients whose max_lease is 60 s unless
 -- another is given. Each database has a marker of its own.
 -- @param cluster  the name of the cluster, or the hash of its servers; nil: CLUSTER
-function Server:admit(max_lease, cluster)
+-- @param time     in seconds, from which tokens begin; nil: now
+function Server:admit(max_lease, cluster, time)
     local ms = max_lease and max_lease * 1000 or MAX_LEASE_MS
     local inc = {}
     for i = 1, 16 do
         inc[i] = ("%x"):format(math.random(0, 15))
     end
     self:mark(("%s v4 a %s 0 %d %s"):format(table.concat(inc), self:life(), ms,
-        cluster or _M.CLUSTER))
+        cluster or _M.CLUSTER), time)
     assert(self:call("CONFIG", "RESETSTAT") == "OK")
     return self
 end
 
 -- As scripts/marker/set.lua.
-function Server:mark(marker)
+function Server:mark(marker, time)
     assert(self:call("SET", MARKER, marker) == "OK")
-    local base = ("%s%.0f"):format(marker:sub(1, 8), 16e3 * os.time())
+    local base = ("%s%.0f"):format(marker:sub(1, 8), 16e3 * (time or os.time()))
     assert(self:call("HSET", FLOORS, "marker", marker:sub(1, 16), "base", base, "most", base))
     return self
 end
@@ -369,19 +370,20 @@ local function hash_of(servers)
 end
 
 function Cluster:admit(max_lease)
-    local hash = self.unnamed and hash_of(self) or nil
+    local hash, time = self.unnamed and hash_of(self) or nil, os.time()
     return each_running(self, function(server)
-        server:admit(max_lease, hash)
+        server:admit(max_lease, hash, time)
     end)
 end
 
 -- Empties the servers; those that were admitted still are.
 function Cluster:flush()
+    local time = os.time()
     return each_running(self, function(server)
         local marker = server:await_idle():marker()
         assert(server:call "FLUSHALL")
         if marker then
-            server:mark(marker)
+            server:mark(marker, time)
         end
     end)
 end
