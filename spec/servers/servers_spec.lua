@@ -427,7 +427,7 @@ describe("a name with two addresses", function()
     it("says what became of each", function()
         hole:blackhole_connect(true)
         assert.matches("127%.0%.0%.1: Connection timed out; 127%.0%.0%.2: Connection refused",
-            attempt(1))
+            attempt(3))
         hole:stop()
         assert.matches("127%.0%.0%.1: Connection refused; 127%.0%.0%.2: Connection refused",
             attempt(60))
