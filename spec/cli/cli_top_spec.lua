@@ -28,7 +28,7 @@ describe("redlock top", function()
 
     it("says in lines what is held, who waits, and how the servers are", function()
         assert(client:getLock("x"):tryLock(0, 60))
-        local p = start("--every", "0.1")
+        local p = start("--timeout", "3", "--every", "0.1")
         assert.matches("^20%d%d.-Z  held 1  waiting 0  acquired %-  released %-  3 of 3 servers "
             .. "vote  redis://127%.0%.0%.1:%d+ %d+ ms [+-]0%.%d+ s admitted; ", p:read_line(20))
         assert(client:getLock("y"):tryLock(0, 60))
@@ -41,7 +41,7 @@ describe("redlock top", function()
 
     it("tells programs the same, and goes on without a majority", function()
         assert(client:getLock("x"):tryLock(0, 60))
-        local p = start("--json", "--every", "0.1")
+        local p = start("--json", "--timeout", "3", "--every", "0.1")
         assert.matches('^{"held": 1, .*"servers": %[{.*"guard": "admitted".*"voting": 3, '
             .. '"waiting": 0}$', p:read_line(20))
         cluster[1]:freeze()

@@ -78,7 +78,7 @@ describe("beside a password file that hangs", function()
                     sleep(0.001)
                     assert(l:unlock())
                 end
-                assert(turns > 20, turns)
+                assert(turns > 5, turns)
                 over = true
                 c:close()
             end) print "ok"]]):format(nodes(1), loop, behaviour.prelude, LONG),

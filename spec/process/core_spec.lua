@@ -182,7 +182,7 @@ describe("the core", function()
             local C = require("redlock.runtime.ffi").load()
             local n, ended = 0, false
             repeat
-                local client = support.warm_client(%s)
+                local client = support.warm_client(%s, { timeout = 5 })
                 local core = require("ffi").cast("void *", client.core)
                 local l = client:getLock "x"
                 assert(l:tryLock() and l:unlock())

@@ -23,7 +23,7 @@ end
 
 local function lock_once(uri)
     return ([[
-        local client = require("redlock").new { nodes = %q, cluster = "spec" }
+        local client = require("redlock").new { nodes = %q, cluster = "spec", timeout = 5 }
         local l = client:getLock "x"
         assert(l:tryLock(5))
         assert(l:unlock())

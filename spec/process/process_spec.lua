@@ -181,7 +181,7 @@ describe("a process", function()
         local cluster = support.cluster(1)
         local c = support.lua(([[
             local support = require "spec.support"
-            local client = support.client { "redis://localhost:%d" }
+            local client = support.client({ "redis://localhost:%d" }, { timeout = 5 })
             local l = client:getLock "x"
             assert(l:isLocked() == false)
             support.eventually(function() return support.threads() == 1 end)
@@ -685,7 +685,7 @@ describe("a client for each job, none of them closed,", function()
             end
             collectgarbage()
             for i = 1, 150 do
-                local lock = support.client({ %q }):getLock("x" .. i)
+                local lock = support.client({ %q }, { timeout = 5 }):getLock("x" .. i)
                 assert(lock:tryLock(5) and lock:unlock())
                 most = math.max(most, support.fds())
             end
@@ -704,7 +704,7 @@ describe("a client for each job, none of them closed,", function()
                 collectgarbage()
                 collectgarbage "stop"
                 seen[{}] = true
-                local lock = support.client({ %q }):getLock("x" .. i)
+                local lock = support.client({ %q }, { timeout = 5 }):getLock("x" .. i)
                 assert(lock:tryLock(5) and lock:unlock())
                 looks = looks + (next(seen) and 0 or 1)
             end
