@@ -136,10 +136,11 @@ function _M:close()
 end
 
 local function reap(self)
-    local status = ffi.new "int[1]"
-    if self.code or C.sup_waitpid(self.pid, status, WNOHANG) == 0 then
+    local status, used = ffi.new "int[1]", ffi.new "long[64]"        -- struct rusage
+    if self.code or C.sup_wait4(self.pid, status, WNOHANG, used) == 0 then
         return self.code ~= nil
     end
+    self.cpu = tonumber(used[0] + used[2]) + tonumber(used[1] + used[3]) / 1e6    -- seconds
     self.signal = bit.band(status[0], 0x7f)
     self.code = bit.band(bit.rshift(status[0], 8), 0xff)
     if self.signal == 0 then

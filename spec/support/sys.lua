@@ -42,7 +42,7 @@ if not pcall(ffi.typeof, "struct sup_pollfd") then
     int sup_getsockopt(int, int, int, void *, unsigned *) __asm__("getsockopt");
 
     int sup_kill(int, int) __asm__("kill");
-    int sup_waitpid(int, int *, int) __asm__("waitpid");
+    int sup_wait4(int, int *, int, long *) __asm__("wait4");
     int sup_spawn(int *, const char *, const struct sup_actions *, const void *,
                   const char *const *, const char *const *) __asm__("posix_spawn");
     int sup_actions_init(struct sup_actions *)
