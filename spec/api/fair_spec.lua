@@ -6,7 +6,7 @@ local torture = require "spec.support.torture"
 describe("a fair lock", function()
     local cluster, client, other
 
-    support.two_clients(3, { lease = 3, fallback = 0.4 },
+    support.two_clients(3, { lease = 3, fallback = 1 },
         function(...) cluster, client, other = ... end)
 
     local function fair(owner, c)
@@ -244,12 +244,12 @@ end
 describe("a history of a fair lock", function()
     it("has nobody overtaken who came a while before", function()
         local history = in_order({}, function(history) return #history > 60 end)
-        assert.equal(0, overtaken(history, 0.8))
+        assert.equal(0, overtaken(history, 1.5))
     end)
 
     it("shows if tickets did not grow", function()
         local broken = { "kinds/fair_lock.lua", "wait.ticket = last", "wait.ticket = 1" }
-        in_order({ broken }, function(history) return overtaken(history, 0.8) > 0 end)
+        in_order({ broken }, function(history) return overtaken(history, 1.5) > 0 end)
     end)
 end)
 

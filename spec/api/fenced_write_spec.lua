@@ -4,7 +4,7 @@ local support = require "spec.support"
 describe("a fenced write lock", function()
     local cluster, client, other
 
-    support.two_clients(5, { lease = 3, fallback = 0.3 },
+    support.two_clients(5, { lease = 3, fallback = 1 },
         function(...) cluster, client, other = ... end)
 
     local function pair(owner, c)

@@ -41,7 +41,7 @@ describe("a brand-new cluster", function()
         end
         assert.is_true(guarded >= 2)
         assert.is_nil(tostring(err):find "init")
-        assert.equal(0, cluster:keys())
+        assert.equal(0, cluster:having "x")
     end)
 
     it("is waited for by lock(), beyond its patience", function()
@@ -106,7 +106,7 @@ describe("a brand-new cluster", function()
         assert.is_nil((other:getLock("x"):tryLock()))
         local client, began = support.client(cluster, options()), support.now()
         assert.is_true(client:init())
-        assert.is_true(support.now() - began <= 8)
+        assert.is_true(support.now() - began <= 15)
         for _, c in ipairs { client, other, support.client(cluster, options()) } do
             assert.is_true((c:getLock("x"):tryLock(1, 0.4)))
             c:getLock("x"):unlock()      -- if its short lease is not over
@@ -132,7 +132,7 @@ describe("a brand-new cluster", function()
         for i = 1, 3 do
             assert.equal("served", programs[i]:read_line(30))
         end
-        assert.is_true(support.now() - began < 15)
+        assert.is_true(support.now() - began < 30)      -- a quarantine: 62 s
     end)
 
     it("is admitted by init also while a server is slow to answer, and another one was not heard "

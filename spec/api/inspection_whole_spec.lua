@@ -18,9 +18,9 @@ local SWEEP = "for i = ARGV[1], ARGV[2] do redis.call('del', 'junk:' .. i) end"
 describe("the list of locks is whole", function()
     local cluster, client, ask
 
-    local function begin(n, opts)
+    local function begin(n, opts, timeout)
         cluster = support.cluster(n, opts)
-        client = support.warm_client(cluster)
+        client = support.warm_client(cluster, { timeout = timeout or 5 })
     end
 
     before_each(function() ask = question.ask_each end)
@@ -87,7 +87,7 @@ describe("the list of locks is whole", function()
     end)
 
     it("with a server frozen from the beginning, and one that freezes", function()
-        begin(5)
+        begin(5, nil, 0.25)
         fill(2000)
         -- Those that are on two other servers and on the one that does not answer have no majority
         -- that says so; the others are all there.
@@ -188,7 +188,7 @@ describe("the list of locks is whole", function()
     end)
 
     it("or there is none", function()
-        begin(3)
+        begin(3, nil, 0.25)
         fill(10)
         cluster[1]:freeze()
         cluster[2]:freeze()

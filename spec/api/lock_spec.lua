@@ -59,6 +59,7 @@ for _, n in ipairs { 1, 2, 3, 4, 5 } do
             assert.is_true(lock(nil, "a"):tryLock())
             support.fails("held", lock(nil, "b"):tryLock())
             assert.is_true(lock(nil, "a"):unlock())
+            cluster:await_free()
             for i = 1, math.floor(n / 2) + 1 do
                 cluster[i]:call("SET", "invoice:42", "of-another-library", "NX", "PX", 30000)
             end
