@@ -155,7 +155,7 @@ describe("with much held at once", function()
         end
         local few = seconds(2500)
         local many = seconds(20000)
-                assert.is_true(many < 8 * few * 4, many .. " s, of an eighth " .. few)
+        assert.is_true(many < 8 * few * 4, many .. " s, of an eighth " .. few)
     end)
 
     it("each is told of in the first call after its time", function()
