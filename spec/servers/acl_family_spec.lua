@@ -38,7 +38,7 @@ describe("the documented ACL rules of the family", function()
             nodes[i] = server.uri
         end
         return support.client(nodes, { prefix = "app:", user = "locks", password = "pw",
-            lease = 2, fallback = 0.2 })
+            lease = 2, fallback = 0.2, timeout = 5 })
     end
 
     -- Uses all that there is; the first error, or nil.

@@ -20,7 +20,7 @@ describe("dead servers", function()
 
     before_each(function()
         cluster = support.cluster(5)
-        client = support.warm_client(cluster)
+        client = support.warm_client(cluster, { timeout = 5 })
     end)
 
     it("cost nothing while a majority lives", function()
