@@ -61,8 +61,10 @@ local HOLDER = COMMON .. [[
         log(ok and "kept" or "lost", what, tostring(err))
     end
     local function let_go(locks)
-        expect(locks.fenced:stillMine())
-        local sequencer, err = locks.fenced:sequencer()
+        local mine, err = locks.fenced:stillMine()
+        expect(mine, "stillMine", err)
+        local sequencer
+        sequencer, err = locks.fenced:sequencer()
         expect(sequencer and client:checkSequencer(sequencer), "sequencer", err)
         for name, l in pairs(locks) do
             local ok, why = l:unlock()
