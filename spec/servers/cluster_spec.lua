@@ -94,7 +94,8 @@ describe("servers without a name", function()
         for i, server in ipairs(cluster) do
             labels[i] = "127.0.0.1:" .. server.port
         end
-        local client = support.client({ cluster[1], cluster[2], cluster[3] }, { cluster = false })
+        local client = support.client({ cluster[1], cluster[2], cluster[3] }, { cluster = false,
+            timeout = 5, connect_timeout = 10 })
         assert.is_true(client:init())
         client:close()
     end)
