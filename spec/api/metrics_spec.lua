@@ -39,7 +39,7 @@ describe("metrics", function()
         servers[1]:kill()
         servers[2]:kill()
         local c = support.client(servers, { metrics = watched, patience = 1,
-            connect_timeout = 1 })
+            timeout = 0.25, connect_timeout = 1 })
         for _ = 1, 2 do
             c:getLock("x"):tryLock(0)
             support.sleep(2)

@@ -11,7 +11,7 @@ describe("run in a script", function()
 
     setup(function()
         home = support.tmpdir()
-        sys.write_file(home .. "/short.conf", "lease = 2\n")
+        sys.write_file(home .. "/short.conf", "lease = 4\n")
     end)
 
     local function start(opts, text, ...)
@@ -97,7 +97,7 @@ describe("run in a script", function()
     it("keeps locks for as long as the program runs, and longer than a lease", function()
         local look = ("redis-cli -p %d exists x"):format(cluster[1].port)
         assert.equal("1\n1\ntrue\n", says(TAKE .. "assert(run('sh', '-c', ...)) lock:check() "
-            .. "print(lock:unlock())", ("until %s | grep 1; do sleep 0.02; done; sleep 3; %s")
+            .. "print(lock:unlock())", ("until %s | grep 1; do sleep 0.02; done; sleep 5; %s")
             :format(look, look)))
     end)
 

@@ -5,11 +5,12 @@ local sys = require "spec.support.sys"
 
 local _M = {}
 
--- A client of a cluster, of a list of URIs, servers and proxies, or of URIs in one text.
+-- A client of a cluster, of a list of URIs, servers and proxies, or of URIs in one text. Its
+-- time-out is one that a busy machine keeps; specs about silent servers give a shorter one.
 function _M.client(nodes, opts)
     local redlock = require "redlock"
     local is_text = type(nodes) == "string"
-    local o = { nodes = is_text and nodes or {},
+    local o = { nodes = is_text and nodes or {}, timeout = 2,
         cluster = not nodes.unnamed and redis.CLUSTER or nil }
     for i, node in ipairs(is_text and {} or nodes) do
         o.nodes[i] = type(node) == "table" and node.uri or node
