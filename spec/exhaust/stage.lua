@@ -78,6 +78,7 @@ local function new(world, x, key, say)
     for i, server in ipairs(self.world.world.servers) do
         self.first[server] = voting[self.lease][i]
         server.db, server.replicas = self.copy(self.first[server]), 1
+        server.base = self.base_of(server.db)
         function server.execute(_, conn, argv, n)
             self:arrived(server, conn, argv, n)
         end

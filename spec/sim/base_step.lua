@@ -55,7 +55,7 @@ function _M.wrong(servers, server, text, now_us, away_us)
     server.lacks_since = nil
     for _, other in ipairs(servers) do
         local smallest = huge
-        lacking = lacking + ((other.lacked_at or -1) >= since and 1 or 0)
+        lacking = lacking + (other.lacked_at and other.lacked_at >= since and 1 or 0)
         for _, told in ipairs(other ~= server and other.told or {}) do
             if told.at >= since then
                 smallest, is_told = min(smallest, told.n), is_told or told.n == base
