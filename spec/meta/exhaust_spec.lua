@@ -1,5 +1,6 @@
 -- The small worlds (spec/exhaust) say in a sentence what goes wrong, and repeat it.
 
+local base_step = require "spec.sim.base_step"
 local explorer = require "spec.exhaust.explorer"
 local support = require "spec.support"
 local sys = require "spec.support.sys"
@@ -50,6 +51,16 @@ describe("small worlds", function()
         local again = run(said:match "LIMITS=.- make exhaust", root)        -- as it is printed
         assert.matches("server 3 executes A's acquire: 1\n", again)
         assert.matches("WRONG: B's acquire changes a key on server %d", again)
+    end)
+
+    it("take no base for a step that nobody told, from the first moment on", function()
+        local servers = { {}, {}, {} }
+        assert.matches("is not what enough others gave out",
+            base_step.wrong(servers, servers[1], "0123abcd1000", 0, 8e6))
+        for _, server in ipairs(servers) do
+            base_step.told(server, 0, 0, 0)                  -- all lack one: a guess is right
+        end
+        assert.is_nil(base_step.wrong(servers, servers[1], "0123abcd1000", 1, 8e6))
     end)
 
     it("name the worlds where there is none of that name", function()
