@@ -194,7 +194,7 @@ describe("a release [13, 14]", function()
             return pending "Redis before 6.2 counts no errors"
         end
         local cluster = support.cluster(3)
-        local client = support.warm_client(cluster)
+        local client = support.warm_client(cluster, { timeout = 0.25 })      -- also of retries
         for i = 1, 300 do
             assert.is_true(client:getLock("x" .. i):tryLock(5))
         end
