@@ -30,7 +30,7 @@ describe("unlock { closed_for }", function()
         return time
     end
 
-    -- Each server keeps the name for more than so many ms, and at most so many.
+    -- Waits until each server keeps the name for more than `least` ms, and at most `most`.
     local function left(least, most)
         support.eventually(function()
             local n = 0

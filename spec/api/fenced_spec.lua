@@ -182,7 +182,7 @@ describe("a fenced lock", function()
         local token = take(first, 0.4)
         support.fails("not_held", second:token())
         assert.is_nil((second:sequencer()))
-        local larger = take(second)                     -- when the first one's time is over
+        local larger = take(second)                     -- when the first one's lease has ended
         assert.is_true(larger > token)
         local none, err = first:token()                       -- not the second one's either
         assert.is_nil(none)

@@ -54,7 +54,7 @@ describe("a brand-new cluster", function()
     end)
 
     it("is not waited for by tryLock() beyond its wait", function()
-        local client = support.warm_client(cluster, options { max_lease = 5 })
+        local client = support.warm_client(cluster, options { max_lease = 20 })
         local t = support.now()
         support.fails("no_quorum", client:getLock("x"):tryLock(0.3))
         assert.is_true(support.now() - t < 20)
@@ -183,7 +183,7 @@ describe("a brand-new cluster", function()
     end)
 
     it("is not brand-new for init when a server is missing, or admitted", function()
-        local client = support.client(cluster, options { max_lease = 5 })
+        local client = support.client(cluster, options { max_lease = 20 })
         cluster[3]:kill()
         local err = support.fails("config", client:init())
         assert.matches("a new cluster is all up, but " .. cluster[3].uri:gsub("%p", "%%%0")
@@ -202,24 +202,27 @@ end)
 
 describe("servers that were used", function()
     local cluster
+    -- A quarantine that lasts longer than init looks, also where a server is late.
+    local OPTIONS = { max_lease = 20, lease = 0.5 }
 
-    before_each(function() cluster = support.cluster(3, { new = true }):admit(0.5) end)
+    before_each(function() cluster = support.cluster(3, { new = true }):admit(20) end)
 
     local function lose_all()
         cluster:each(function(s) s:restart() end)
     end
 
     it("are not new while a program is there that holds something", function()
-        local holder = support.warm_client(cluster, options())
-        assert.is_true(holder:getLock("x"):tryLock(0, 0.4))
+        local holder = support.warm_client(cluster, OPTIONS)
+        assert.is_true(holder:getLock("x"):tryLock(0, 10))
+        support.eventually(function() return cluster:having "x" == 3 end)
         cluster:each(function(s) s:call "FLUSHALL" end)
-        local err = support.fails("config", support.client(cluster, options()):init())
+        local err = support.fails("config", support.client(cluster, OPTIONS):init())
         assert.matches("connections? of 1 host uses? these servers", tostring(err))
         holder:close()
     end)
 
     it("are not new for a program that knew them", function()
-        local client = support.warm_client(cluster, options())
+        local client = support.warm_client(cluster, OPTIONS)
         lose_all()
         support.eventually(function()
             local found = client:check()
@@ -231,11 +234,11 @@ describe("servers that were used", function()
     end)
 
     it("are not new when a program that knew them comes back within the wait", function()
-        local holder = support.warm_client(cluster, options { lease = 0.5 })
+        local holder = support.warm_client(cluster, OPTIONS)
         local lock = holder:getLock "x"
         assert.is_true(lock:tryLock(0))              -- with the watchdog
         lose_all()
-        local err = support.fails("config", support.client(cluster, options()):init())
+        local err = support.fails("config", support.client(cluster, OPTIONS):init())
         assert.is_truthy(tostring(err):find "is not new: it" or tostring(err):find "these servers")
         holder:close()
     end)
@@ -249,20 +252,21 @@ describe("servers that were used", function()
             nodes[i] = { host = "127.0.0.1", port = cluster[i].port, user = "app",
                 password = "pw" }
         end
-        local holder = support.warm_client(nodes, options { cluster = "spec" })
+        local holder = support.warm_client(nodes, { max_lease = 20, lease = 0.5,
+            cluster = "spec" })
         assert.is_true(holder:getLock("x"):tryLock(0, 0.4))
         cluster:each(function(s)         -- by its name it says that it has votes
             support.eventually(function() return s:call("CLIENT", "LIST"):find "name=redlock!" end)
             s:call "FLUSHALL"
         end)
-        local err = support.fails("config", support.client(cluster, options()):init())
+        local err = support.fails("config", support.client(cluster, OPTIONS):init())
         assert.matches("uses? these servers: their programs may hold locks", tostring(err))
         holder:close()                   -- not before: it would be collected
     end)
 
     it("are not changed by init while they vote", function()
         local before = cluster[2]:marker()
-        assert.is_true(support.client(cluster, options()):init())
+        assert.is_true(support.client(cluster, OPTIONS):init())
         assert.equal(before, cluster[2]:marker())
     end)
 end)

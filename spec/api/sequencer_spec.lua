@@ -14,7 +14,7 @@ describe("a sequencer", function()
 
     before_each(function()
         cluster = support.cluster(3)
-        client = support.warm_client(cluster, { timeout = 2 })
+        client = support.warm_client(cluster)
     end)
     after_each(function()
         client:close()

@@ -221,12 +221,11 @@ describe("a counter out of range", function()
 end)
 
 describe("an exported hold", function()
-    local PATIENT = { timeout = 2 }
     local cluster, giver, taker
 
     before_each(function()
         cluster = support.cluster(3)
-        giver, taker = support.warm_client(cluster, PATIENT), support.warm_client(cluster, PATIENT)
+        giver, taker = support.warm_client(cluster), support.warm_client(cluster)
     end)
 
     local function export(lease)

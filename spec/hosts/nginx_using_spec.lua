@@ -262,7 +262,7 @@ describe("in nginx using()", function()
             for _ = 1, 5 do
                 ng:get "/delayed"                    -- so that the next one is delayed
                 local request = ng:begin(path)
-                support.eventually(function()        -- or we are late, and it is over
+                support.eventually(function()        -- or the request has ended meanwhile
                     return cluster:keys() == 3 or not request:waits()
                 end)
                 local user = ng:begin "/run"

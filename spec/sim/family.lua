@@ -278,9 +278,9 @@ end
 -- before: the latch of that name, which was deleted; arrivals that are under way count in either
 local function make_latch(sim, t, before)
     local known = { i = before and before.i or sim.made, count = sim:between(1, 15), called = {},
-        acked = {}, n_called = 0, n_acked = 0, under_way = {} }
+        acked = {}, n_called = 0, n_acked = 0, under_way = before and before.under_way or {} }
     sim.made = sim.made + (before and 0 or 1)
-    for _, who in pairs(before and before.under_way or {}) do
+    for _, who in pairs(known.under_way) do
         note_called(known, who)
     end
     if call(sim, t, latch_of(t, known.i), "trySetCount", known.count) then

@@ -16,6 +16,7 @@ local kept, own = client:getLock("app:kept:" .. me), client:getFencedLock("app:o
 local all = client:getFencedLock "app:all"
 local seen, errors = { taken = 0, refused = 0, lost = 0, back = 0, twice = 0, longest = 0 }, {}
 
+-- Whether it is held.
 local function keep()
     if not kept:isHeldByCurrentThread() and kept:tryLock(0) then
         kept:onLost(function(_, reason)
@@ -23,6 +24,7 @@ local function keep()
             errors[reason] = "lost: " .. reason
         end)
     end
+    return kept:isHeldByCurrentThread()
 end
 
 local function read(name)
@@ -50,6 +52,9 @@ local function one_at_a_time()
     end
 end
 
+while not keep() do
+    sys.sleep(0.05)
+end
 local last
 repeat
     keep()
