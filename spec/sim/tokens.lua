@@ -150,10 +150,10 @@ end
 local function record(sim, server, role, name, args, vote, attempt, info)
     if not attempt or not attempt.witnesses then
         return
-    elseif role == "confirm" and vote == 1 then
+    elseif role == "confirm" and vote == 1 or role == "import" and (vote == 1 or vote == 2) then
         witness(server, attempt, name, tonumber(args[3]))
-    elseif (role == "acquire" or role == "import") and (vote == 1 or vote == 2) then
-        if vote == 1 and role == "acquire" then
+    elseif role == "acquire" and (vote == 1 or vote == 2) then
+        if vote == 1 then
             local steps = steps_of(server, name)
             steps[#steps + 1] = { value = attempt.value, counter = info, at = sim.now(),
                 floor = floor_at(sim, server, name) }

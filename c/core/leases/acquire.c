@@ -426,10 +426,10 @@ static const struct round_kind acquire_kind = {
  * an acquire, after their quarantine. A node that forgot the lock has no say, as the
  * script never takes a free one.
  *
- * The token stays: a node says yes only if it has counted that token for the hold, whose
- * name in counters is the first digits of the value, which the new value keeps. Until a
- * majority has said so the lease does not send the token, so its release raises no
- * counter. What an import has taken without a majority is released. */
+ * The token stays: a node says yes only if it has counted that token for the hold, or lent it
+ * the lock (heal.lua); its name in counters is the first digits of the value, which the new
+ * value keeps. Until a majority has said so the lease does not send the token, so its release
+ * raises no counter. What an import has taken without a majority is released. */
 static void import_decide(struct rl_round *round, int64_t now_ms)
 {
     enum verdict v = quorum_extend(&round->tally);

@@ -18,8 +18,8 @@ return {
                 s.first[server] = s.copy(server.db)
             end
             count()
-            local other = s.a:getLock("y", { owner = {} })
-            assert(other:lock())         -- its renewals look at the servers
+            s.other = s.a:getLock("y", { owner = {} })   -- not local: it would be collected
+            assert(s.other:lock())       -- its renewals look at the servers
             s:start()
             for i, server in ipairs(servers) do
                 s:moment(server, ("when server %d has counted"):format(i))
