@@ -335,7 +335,9 @@ _M.list = {
             return why and server.lane .. " " .. why
         end,
         write = function(sim, server, key, old, new)
-            local text = key == base_step.KEY and new and new.value.base
+            -- Without the guard: late, where what was out of range was deleted meanwhile.
+            local text = key == base_step.KEY and (sim.guarded or server ~= sim.misled)
+                and new and new.value.base
             if text and text ~= (old and old.value.base) and not sim.twin then
                 local away_us = 0
                 for _, p in ipairs(sim.processes) do

@@ -141,7 +141,8 @@ local function take(sim, t, lock, wait, lease)
     local ok, token
     if wait then
         local answer = max(o.connect_timeout, o.timeout)
-        info.within_us = (wait + answer + o.timeout + 0.05) * SECOND
+        -- Split votes: two more attempts, of an eighth each (votes.lua).
+        info.within_us = (wait + answer + 1.25 * o.timeout + 0.05) * SECOND
         ok, token = call(sim, t, lock, "tryLock", info, wait, lease)
     else
         ok, token = call(sim, t, lock, "lock", info, lease)
