@@ -346,6 +346,30 @@ describe("a fair lock that one server has refused", function()
         end)
     end
 
+    -- The first one has a free server's vote, which tells no line, and the third one's refusal.
+    it("gives nobody a place by its word alone", function()
+        local function wait(who, owner)
+            world:spawn(function() who:getFairLock("x", { owner = owner }):tryLock(10) end)
+        end
+        wait(client, 1)
+        world:advance(0.5)
+        world:cut(3)
+        wait(third, 2)
+        world:advance(0.1)
+        world:call(3, "SET", "x", ("f"):rep(40), "PX", 600000)
+        world:mend(3)
+        world:kill(2)
+        world:call(1, "DEL", "x")
+        wait(client, 3)
+        world:advance(0.4)
+        local queue, tickets = world:call(1, "ZRANGE", "redlock:{x}:queue", 0, -1, "WITHSCORES"), {}
+        for i = 1, #queue, 2 do
+            assert.is_nil(tickets[queue[i + 1]], table.concat(queue, " "))
+            tickets[queue[i + 1]] = true
+        end
+        assert.equal(4, #queue)          -- the third one waits for a majority's word
+    end)
+
     it("wakes the next one there, too, when its holder leaves that line", function()
         local lock = won()
         local task = world:spawn(function()

@@ -137,6 +137,10 @@ return {
         file = "lua/redlock/kinds/fair_lock.lua", family = "fair",
         from = "place.number <= asked_for", to = "true", by = { "place kept by ticket" } },
 
+    { name = "a grant tells of nobody in line", file = "lua/redlock/kinds/fair_lock.lua",
+        spec = "spec/api/fair_spec.lua by its word alone",
+        from = "told + (ticket and 1 or 0)", to = "told + 1" },
+
     { name = "the first in line is not looked for", file = SCRIPTS .. "fair/acquire.lua",
         family = "fair", from = "if (not head or head == ARGV[3]) and", to = "if",
         by = { "the first in line" } },

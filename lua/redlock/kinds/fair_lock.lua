@@ -92,15 +92,15 @@ local function keep_places(view, wait, queue)
     end
 end
 
--- After a refusal by a majority those who wait draw tickets, and keep their places.
+-- After refusals by a majority (a grant tells no ticket) those who wait draw one, and keep places.
 local function refused(view, wait, answers)
-    local queue = local_queue.led_by(view, wait)
-        or { first = 1, last = 1, { wait = wait, number = 0 } }
-    if #answers >= view.client.quorum then
-        local last = 0
-        for _, answer in ipairs(answers) do
-            last = max(last, tonumber(match(answer.data, "^%d+")) or 0)
-        end
+    local queue, told, last = local_queue.led_by(view, wait), 0, 0
+    queue = queue or { first = 1, last = 1, { wait = wait, number = 0 } }
+    for _, answer in ipairs(answers) do
+        local ticket = tonumber(match(answer.data, "^%d+"))
+        told, last = told + (ticket and 1 or 0), max(last, ticket or 0)
+    end
+    if told >= view.client.quorum then
         draw(queue, wait.asked_for or 0, last)
     end
     keep_places(view, wait, queue)
