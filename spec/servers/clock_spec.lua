@@ -117,7 +117,6 @@ describe("a server whose clock is stepped", function()
         turn(client)
         cluster[2]:call("SET", "x", "somebody", "PX", 60000)
         local l = client:getLock "x"
-        assert.is_nil((l:tryLock()))
         support.eventually(function() return l:tryLock() end, 10)
         assert.is_true(support.now() - t >= 1.4, support.now() - t)
         assert.is_true(l:unlock())
