@@ -386,7 +386,7 @@ describe("a loss", function()
         for _, async in ipairs { client:getLock "y", client:getFencedLock "y" } do   -- futures
             local why
             assert.is_true(async:onLost(function(_, reason) why = reason end))
-            assert.is_true(async:tryLockAsync(0, 0.3):get())
+            assert.is_true(async:tryLockAsync(5, 0.3):get())
             support.eventually(function() return not async:isValid() end)
             assert.equal("expired", why)
             async:unlock()
@@ -415,8 +415,8 @@ describe("a loss", function()
 
     -- A majority disowns it at its first renewal: one server has no key, another no memory.
     local function disowned()
-        local cluster = support.cluster(3):admit(3)
-        local opts = { lease = 3, max_lease = 3, fallback = 0.1 }
+        local cluster = support.cluster(3):admit(6)
+        local opts = { lease = 6, max_lease = 6, fallback = 0.1 }
         local holder = support.warm_client(cluster, opts)
         local mine = holder:getLock "x"
         local theirs = support.warm_client(cluster, opts):getLock "x"
