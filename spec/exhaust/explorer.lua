@@ -69,13 +69,23 @@ function Choices:sentence()
     return #self.said == 0 and "all goes as usual" or concat(self.said, "; ")
 end
 
+-- At most `most` of a list, evenly; which ones changes with `from`.
+local function thin(list, most, from)
+    local some, step = {}, math.max(1, math.ceil(#list / most))
+    for i = from % step + 1, #list, step do
+        insert(some, list[i])
+    end
+    return some
+end
+
 --- Runs all, or one of several shares: part of the numbers from 0 to 1. The first run has all of
 -- them. Those with one more odd choice than a run divide what it has among them. A run belongs to
 -- the share that has its first number; a share also runs what its runs begin with. Those with fewer
 -- odd choices come first.
+-- @param most  at most so many with as many odd choices, as shares differ in size; nil: all of them
 -- @param run  function(choices, word, mine): one run; mine: of this share. false: no more
 -- @return how many runs of this share there were
-function _M.visit(limits, run, share, shares)
+function _M.visit(limits, run, share, shares, most)
     local from, to = share / shares, (share + 1) / shares
     local runs, now, later = 0, { { "-", 0, 1 } }, {}
     while #now > 0 do
@@ -95,7 +105,7 @@ function _M.visit(limits, run, share, shares)
                 end
             end
         end
-        now, later = later, {}
+        now, later = most and thin(later, most, share) or later, {}
     end
     return runs
 end

@@ -1,7 +1,7 @@
 --- Visits small worlds whole (make exhaust), or a part of them, or one run. Environment:
 --   WORLD, KIND   only these: names with commas (worlds/, kinds.lua)
 --   PART          "k n": of each world and kind one of n shares, another one for each k of 0 to
---                 n - 1; "n": with a k that changes with the commit
+--                 n - 1; "n": with a k that changes with the commit, and not all of a large share
 --   LIMITS        "path=1 fault=0": of odd choices, instead of those of the worlds
 --   RUN           one run of one world and kind, as a wrong one is printed: with all its events
 --   J             on how many cores (as many as there are)
@@ -21,6 +21,7 @@ jit.opt.start("maxtrace=8000", "maxmcode=65536", "sizemcode=64", "maxside=20", "
 collectgarbage("setpause", 1000)
 local GARBAGE_KB = 128 * 1024
 local MOST = env "STOP" and 1 or 20      -- wrong runs, and no more
+local MOST_OF_A_PART = 250               -- runs with as many odd choices
 io.stdout:setvbuf "line"
 
 local explorer = require "spec.exhaust.explorer"
@@ -72,7 +73,7 @@ end
 -- ---- a share of one world, with one kind ---------------------------------------------------
 
 -- Prints each run, for everything(), and at the end how many there were.
-local function visit(name, kind, share, shares)
+local function visit(name, kind, share, shares, most)
     local world, bad = require("spec.exhaust.worlds." .. name), 0
     local runs = explorer.visit(limits_of(world), function(choices, word, mine)
         print(("~ %s %s %s"):format(name, kind, word))
@@ -85,7 +86,7 @@ local function visit(name, kind, share, shares)
             print_wrong(name, kind, word, choices:sentence() .. ": " .. s.fault)
         end
         return bad < MOST
-    end, tonumber(share), tonumber(shares))
+    end, tonumber(share), tonumber(shares), tonumber(most))
     print(("%-11s %-11s %8d runs  %4d wrong  %6.1f s of processor"):format(name, kind, runs, bad,
         os.clock()))
     return bad == 0
@@ -93,12 +94,13 @@ end
 
 -- ---- all -------------------------------------------------------------------------------
 
--- Which share of the i-th world and kind is wanted, and of how many: not of all the k-th, as
--- shares that begin alike are as large.
+-- Which share of the i-th world and kind is wanted, of how many, and how much of it: not of all the
+-- k-th, as shares that begin alike are as large.
 local function share_of(i)
     local k, n = (env "PART" or "0 1"):match "^(%d+) (%d+)$"
     n = tonumber(n or env "PART")
-    return ((k and tonumber(k) or seeds.first()) + 37 * i) % n, n
+    return ((k and tonumber(k) or seeds.first()) + 37 * i) % n, n,
+        env "PART" and not k and MOST_OF_A_PART or nil
 end
 
 local function wanted(name, one)

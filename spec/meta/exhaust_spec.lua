@@ -37,6 +37,15 @@ describe("small worlds", function()
         for _, shares in ipairs { 1, 2, 7, 60, 61, 122, 1200 } do
             assert.equal(all, visited(shares))
         end
+        local function most(n)
+            return explorer.visit(limits, function(choices)
+                for _ = 1, 7 do
+                    choices:choose("path", options, "x")
+                end
+            end, 0, 1, n)
+        end
+        assert.equal(all, most(1000))
+        assert.is_true(most(20) > 30 and most(20) <= 1 + 3 * 20, most(20))
     end)
 
     it("find nothing in what ships, and two holders where a script takes what is taken", function()
