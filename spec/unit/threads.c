@@ -618,6 +618,13 @@ static void set_up(int ports, char **port)
     }
 }
 
+static int much_was_done(void)
+{
+    return this.outcomes[RL_GRANTED] >= 50 && this.outcomes[RL_HELD] >= 10 &&
+           this.seconds >= 5 && this.looped >= 500 && this.passed >= 20;
+}
+
+/* On a slow machine for longer. */
 static void run(rl_lease *mine, int64_t ms)
 {
     pthread_t looking, opening, loop[LOOPS];
@@ -635,6 +642,8 @@ static void run(rl_lease *mine, int64_t ms)
     }
     int64_t left_ms = begin_ms + ms - rl_now_ms();
     pause_ms(left_ms > 0 ? left_ms : 0);
+    while (!much_was_done() && rl_now_ms() < begin_ms + 4 * ms)
+        pause_ms(10);
     this.stop = 1;
     for (int i = 0; i < WORKERS; i++)
         pthread_join(this.workers[i].thread, NULL);
@@ -695,9 +704,7 @@ int main(int argc, char **argv)
             printf(" %d %s", this.outcomes[i], rl_code_name(i));
     }
     printf("; %d second clients\n", this.seconds);
-    EXPECT(this.outcomes[RL_GRANTED] >= 50 && this.outcomes[RL_HELD] >= 10);
-    EXPECT(this.seconds >= 5);
-    EXPECT(this.looped >= 500 && this.passed >= 20);
+    EXPECT(much_was_done());
     printf("%d passed, %d failed\n", this.failed == 0, this.failed);
     return this.failed > 0;
 }
