@@ -243,7 +243,7 @@ describe("the card of a lock", function()
 
     it("tells who lost a lock who has taken it, also where one server lies", function()
         local seen = {}
-        local quick = support.client(cluster, { lease = 2, on_event = function(e)
+        local quick = support.warm_client(cluster, { lease = 2, on_event = function(e)
             seen[e.type] = e
         end })
         for liar = 0, 1 do

@@ -130,7 +130,8 @@ describe("servers of the wrong kind", function()
     end)
 
     it("an answer that nobody asked for", function()
-        hostile({ reply = ("+OK\r\n"):rep(100) }, "protocol", "a reply without a request")
+        -- Or one that comes when the next request was made already.
+        hostile({ reply = ("+OK\r\n"):rep(100) }, "protocol", "a.- reply ")
     end)
 
     it("answers that drip", function()
