@@ -164,7 +164,8 @@ describe("a worker of nginx", function()
     end)
 
     it("that stands still gives no wait up when the reader comes late", function()
-        ng = support.nginx { nodes = cluster, server = SERVER, http = "lua_max_running_timers 1;" }
+        ng = support.nginx { nodes = cluster, server = SERVER, options = "timeout = 5",
+            http = "lua_max_running_timers 1;" }
         local pid = ng:get "/ping"
         for _ = 1, 5 do
             assert.equal("ok", (ng:get "/late"))

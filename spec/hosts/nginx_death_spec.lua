@@ -535,7 +535,7 @@ describe("in a large worker of nginx a request that dies", function()
 
     setup(function()
         cluster = support.cluster(3)
-        ng = support.nginx { nodes = cluster, options = "lease = 3",
+        ng = support.nginx { nodes = cluster, options = "lease = 6",
             server = SERVER .. "location /n { content_by_lua_block { ngx.print(collections) } }",
             init = [[
                 collections = 0
