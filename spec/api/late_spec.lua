@@ -123,7 +123,7 @@ describe("a late message", function()
             local one = support.client({ cluster[1].uri, cluster[2].uri, third.uri },
                 { lease = 20, connect_timeout = 0.3, timeout = 5 })
             local hasty = support.warm_client({ cluster[1].uri, proxy.uri, cluster[3].uri },
-                { lease = 20, timeout = 0.1, connect_timeout = 0.3 })
+                { lease = 20, timeout = 1, connect_timeout = 5 })
             proxy:hold_request(NAME)
             local lock = hasty[kind](hasty, NAME)
             assert.is_true((lock:tryLock(5)))
