@@ -46,8 +46,8 @@ describe("the documented ACL rules of the family", function()
         local pair = client:getReadWriteLock "rw"
         local numbered = client:getReadWriteLock("numbered", { fenced = true })
         local steps = {
-            function() return pair:readLock():tryLock(1, 2) end,
-            function() return pair:readLock():extend(2) end,
+            function() return pair:readLock():tryLock(1, 20) end,
+            function() return pair:readLock():extend(20) end,
             function() return pair:readLock():isLocked() end,
             function()
                 local l = other:getReadWriteLock("rw"):writeLock()
@@ -55,22 +55,22 @@ describe("the documented ACL rules of the family", function()
                 return not ok and err.code == "held" or nil, err
             end,
             function() return pair:readLock():unlock() end,
-            function() return pair:writeLock():tryLock(1, 2) end,
+            function() return pair:writeLock():tryLock(1, 20) end,
             function() return pair:readLock():lock() end,
             function() return pair:writeLock():unlock() end,
-            function() return numbered:writeLock():tryLock(1, 2) end,
+            function() return numbered:writeLock():tryLock(1, 20) end,
             function() return numbered:writeLock():unlock() end,
             function()
-                return client:getSemaphore("numbered", 2, { fenced = true }):tryAcquire(1, 2)
+                return client:getSemaphore("numbered", 2, { fenced = true }):tryAcquire(1, 20)
             end,
             function() return pair:readLock():unlock() end,
-            function() return client:getMultiLock({ "a", "b" }):tryLock(1, 2) end,
-            function() return client:getMultiLock({ "a", "b" }):extend(2) end,
+            function() return client:getMultiLock({ "a", "b" }):tryLock(1, 20) end,
+            function() return client:getMultiLock({ "a", "b" }):extend(20) end,
             function() return client:getMultiLock({ "a", "b" }):unlock() end,
             function()
-                local permit, err = client:getSemaphore("s", 1):tryAcquire(1, 2)
+                local permit, err = client:getSemaphore("s", 1):tryAcquire(1, 20)
                 if not permit then return nil, err end
-                local ok, why = permit:extend(2)
+                local ok, why = permit:extend(20)
                 if not ok then return nil, why end
                 return permit:release()
             end,
@@ -80,7 +80,7 @@ describe("the documented ACL rules of the family", function()
             function() return client:getCountDownLatch("l"):countDown "one" end,
             function() return client:getCountDownLatch("l"):await(1) end,
             function() return client:getCountDownLatch("l"):delete() end,
-            function() return client:getFairLock("f"):tryLock(1, 2) end,
+            function() return client:getFairLock("f"):tryLock(1, 20) end,
             function()
                 local ok, err = other:getFairLock("f"):tryLock(0.05)
                 return not ok and err.code == "held" or nil, err
