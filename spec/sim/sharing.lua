@@ -175,7 +175,7 @@ _M.list = {
                     last[key] = a
                 end
             elseif a.from and a.from.kind == "write" and last[hold.name] ~= a.from
-                and not (a.forced or a.from.forced) then
+                and not (a.forced or a.from.forced or (last[hold.name] or a).forced) then
                 return hold.lane .. " reads " .. hold.name .. " behind another writer"
             end
         end,
