@@ -135,6 +135,22 @@ describe("a brand-new cluster", function()
         assert.is_true(support.now() - began < 30)      -- a quarantine: 62 s
     end)
 
+    it("is admitted by a program that stops within init while another one locks", function()
+        for ms = 6900, 7500, 10 do
+            local world = require("redlock.testing").new { new_cluster = true, round_trip = 0.1 }
+            local other, client, said = world:client(), world:client(), nil
+            world:spawn(function()
+                assert(other:init())
+                assert(other:getLock("job"):lock(10))
+            end)
+            world:spawn(function() said = { client:init() } end)
+            world:advance(ms / 1000)
+            world:stop(client, 1)
+            world:advance(5)
+            assert.same({ true }, said)
+        end
+    end)
+
     it("is admitted by init also while a server is slow to answer, and another one was not heard "
         .. "before", function()
         local slow = support.proxy(cluster[1].port)

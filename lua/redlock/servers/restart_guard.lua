@@ -120,8 +120,18 @@ local function objection(by, rows, force)
     end
 end
 
+-- Asks the servers.
+-- @return the rows of client:check(), and the time; or nil and an error
+local function ask_servers(client)
+    local looked, err = rounds.check(client)
+    if not looked then
+        return nil, err
+    end
+    return health.rows(client), client.now()
+end
+
 -- Why programs that are connected keep servers from being admitted: an error, or nil; and whether
--- a server was only late to tell.
+-- that may pass: a server was only late to tell, or another init has admitted servers since.
 local function beside(client, rows)
     local asked, info = {}, ffi.new "rl_node_info"
     for i, row in ipairs(rows) do
@@ -145,21 +155,12 @@ local function beside(client, rows)
         rounds.load().rl_node_get_info(client.core, place - 1, info)
         local n, text = question.count_connections(said.data, is_in_use, info.named)
         if n > 0 then
+            local admitted = #sort_out(ask_servers(client) or {}).admitted
             return refusal("%s these servers: their programs may hold locks. Wait until the "
                 .. "servers vote by themselves (redlock check --wait), or stop those programs",
-                text)
+                text), admitted > #sort_out(rows).admitted
         end
     end
-end
-
--- Asks the servers.
--- @return the rows of client:check(), and the time; or nil and an error
-local function ask_servers(client)
-    local looked, err = rounds.check(client)
-    if not looked then
-        return nil, err
-    end
-    return health.rows(client), client.now()
 end
 
 -- Takes markers of another list away, by which nobody has voted: a first command had a mistake in
@@ -178,9 +179,8 @@ end
 
 -- What keeps init from admitting now; see objection(). sent: it has admitted some before.
 local function what_prevents(client, rows, by, force, sent)
-    local all = #by.admitted == #rows or #by.off >= quorum(#rows)
-        or force and #by.admitted + #by.absent == #rows and #by.admitted >= quorum(#rows)
-    if all then
+    if #by.admitted == #rows or #by.off >= quorum(#rows)
+        or force and #by.admitted + #by.absent == #rows and #by.admitted >= quorum(#rows) then
         return true
     end
     local err, passes, never = objection(by, rows, force)
