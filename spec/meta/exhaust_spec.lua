@@ -15,6 +15,11 @@ end
 describe("small worlds", function()
     it("are visited whole by shares, each run once, what is least odd first", function()
         local options, limits = { { "a" }, { "b" }, { "c" } }, { odd = 3, path = 3 }
+        local function seven(choices)
+            for _ = 1, 7 do
+                choices:choose("path", options, "x")
+            end
+        end
         local function visited(shares)
             local seen, n, odd = {}, 0
             for share = 0, shares - 1 do
@@ -23,9 +28,7 @@ describe("small worlds", function()
                     local _, more = word:gsub("%.", "")
                     assert.is_true(more >= odd)
                     odd = more
-                    for _ = 1, 7 do
-                        choices:choose("path", options, "x")
-                    end
+                    seven(choices)
                     assert.is_false(mine and seen[word] or false)
                     seen[word] = mine or seen[word]
                 end, share, shares)
@@ -38,11 +41,7 @@ describe("small worlds", function()
             assert.equal(all, visited(shares))
         end
         local function most(n)
-            return explorer.visit(limits, function(choices)
-                for _ = 1, 7 do
-                    choices:choose("path", options, "x")
-                end
-            end, 0, 1, n)
+            return explorer.visit(limits, seven, 0, 1, n)
         end
         assert.equal(all, most(1000))
         assert.is_true(most(20) > 30 and most(20) <= 1 + 3 * 20, most(20))

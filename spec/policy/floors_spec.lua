@@ -173,6 +173,9 @@ describe("a server that lost its memory", function()
             s:call("HSET", KEY, "most", s:memory() .. "99999999999999")
         end } do
         it("begins when floors are " .. what .. ", and lets no token come twice", function()
+            cluster:admit(3)
+            client = support.warm_client(cluster, quarantine.options { patience = 60, timeout = 1,
+                max_lease = 3 })
             count_far(40)
             local lock = client:getFencedLock "far"
             assert.is_true(lock:lock(0.4))
@@ -188,8 +191,9 @@ describe("a server that lost its memory", function()
                 end
                 return cluster[3]:marked().inc ~= inc
             end, 20, "another marker")
+            assert.equal("l", cluster[3]:marked().state)
             await_vote(cluster[3])
-            assert.is_true(support.now() - began >= quarantine.GUARD)
+            assert.is_true(support.now() - began >= quarantine.guard(3))
             assert.is_true(number(cluster[3], "base") >= last)
             assert.equal(cluster[3]:marked().inc, cluster[3]:call("HGET", KEY, "marker"))
         end)

@@ -191,12 +191,14 @@ describe("a marker", function()
         ["of something else"] = function(s) s:call("SET", KEY, "hello") end,
     } do
         it(what .. " is replaced once: a quarantine", function()
-            cluster[3]:call("SET", "x", "somebody", "PX", 60000)       -- so both votes are needed
+            cluster:admit(3)
             local began = support.now()
             spoil(cluster[2])
-            local client = support.warm_client(cluster, options())
+            local client = support.warm_client(cluster, options { max_lease = 3 })
+            support.eventually(function() return code_of(client) == "guarded" end)
+            assert.equal("l", cluster[2]:marked().state)
             support.eventually(function() return client:getLock("x"):tryLock(0, 0.4) end, 20)
-            assert.is_true(support.now() - began >= GUARD)
+            assert.is_true(support.now() - began >= quarantine.guard(3))
             assert.equal("a", cluster[2]:marked().state)
         end)
     end

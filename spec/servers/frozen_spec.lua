@@ -37,7 +37,7 @@ describe("a server that is frozen for long", function()
     end
 
     -- Not with lag: a server that usually takes longer is waited for longer, and asked on.
-    it("costs little memory under load, and gets few requests when it goes on #nolag", function()
+    it("costs little memory under load, and gets few requests once it is thawed #nolag", function()
         client = support.warm_client(cluster, { handover = 0, timeout = 0.25 })
         local locks = {}
         for i = 1, 32 do
