@@ -56,10 +56,10 @@ local function counts(sim, server, attempt)
         and find(marker.value, "^%x+ v4 a " .. sub(server.replid, 1, 16)) ~= nil
 end
 
--- What is exported gets a new value, and is nobody's then; a renewal of the old one may be answered
--- in the same turn.
-local function is_exported(new, old)
-    return new.attempt and new.attempt.given and new.attempt.from == old.attempt
+-- Whether an export of it has begun: it is nobody's then, also where the export fails. A renewal of
+-- it may be answered meanwhile.
+local function is_exported(hold)
+    return hold.attempt and hold.attempt.exported
 end
 
 _M.list = {
@@ -101,7 +101,7 @@ _M.list = {
     { name = "one holder", needs = { "notice", "clocks", "boottime" }, on = {
         hold = function(sim, hold)
             for _, other in ipairs(sim.held) do
-                local exported = is_exported(hold, other) or is_exported(other, hold)
+                local exported = is_exported(hold) or is_exported(other)
                 if other ~= hold and other.name == hold.name and other.until_us > sim.now()
                     and hold.until_us > sim.now() and not exported then
                     return format("%s and %s both hold %s, until %s and %s", hold.lane,

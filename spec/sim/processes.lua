@@ -336,6 +336,7 @@ local function wrap_core(lib)
             -- In the family: a writer who becomes a reader.
             sim.task.attempt.kind, sim.task.attempt.keys = sim.family and "read", before.keys
             sim.task.attempt.forced, sim.task.attempt.given = before.forced, once ~= 0
+            before.exported = before.exported or once ~= 0
         end
         pause()
         return round
