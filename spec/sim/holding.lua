@@ -180,6 +180,7 @@ _M.list = {
     } },
 
     -- Of an extension; for a server that gave nothing, or another slot, the attempt's own will do.
+    -- (And for one whose yes did not count: its clock stepped, as its client saw it.)
     { name = "heals after a majority", on = {
         script = function(sim, server, role, key, args, vote, attempt)
             if not attempt or vote ~= 1 or server.repeats then
@@ -188,7 +189,8 @@ _M.list = {
                 or role == "acquire" and tonumber(args[2]) == attempt.lease_ms + sim.delay_ms then
                 attempt.took[server] = not key:find ":slots$"
             elseif (role == "heal" or role == "acquire") and attempt.held
-                and count(attempt.extend.yes) < sim.quorum and attempt.took[server] then
+                and count(attempt.extend.yes) < sim.quorum and attempt.took[server]
+                and not server.stepped_at and attempt.process.froze_us == 0 then
                 return server.lane .. " gets " .. key .. " again, and no majority has confirmed it"
             end
         end,
