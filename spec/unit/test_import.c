@@ -216,6 +216,26 @@ static void what_it_did_not_reach_is_released(void)
     }
 }
 
+/* Its refusals come after the release has begun. */
+static void what_is_left_by_a_server_that_loads_is_released(void)
+{
+    struct sim *s = sim_up(3);
+    struct parcel p = given(s, 60000);
+    sim_freeze(s, bit(2));
+    struct hold h = sim_import(s, "k", &p, 60000);
+    CHECK_INT(sim_outcome(s, h.round), RL_GRANTED);
+    CHECK_INT(sim_result(s, holder_release(h.lease, s->now_ms)), RL_GRANTED);
+    const char **say = s->server[2].say;
+    say[SIM_IMPORT] = say[SIM_RELEASE] = "-LOADING Redis is loading the dataset in memory\r\n";
+    sim_freeze(s, 0);
+    sim_advance(s, 10);
+    CHECK_INT(with_old(s, &p), bit(2));
+    say[SIM_IMPORT] = say[SIM_RELEASE] = NULL;
+    sim_advance(s, 3000);
+    CHECK_INT(with_old(s, &p), 0);
+    nothing_is_left(s, h.lease);
+}
+
 /* Whoever has the new value, and was asked once, has voted under another address. */
 static void one_server_twice(void)
 {
@@ -386,8 +406,8 @@ static void forking_in_the_middle(void)
 SUITE(import, T(one_round_and_nothing_else), T(a_second_import_is_lost),
       T(at_most_one_of_two), T(a_majority_that_is_frozen),
       T(a_minority_that_is_frozen), T(sent_again), T(once_on_each_server),
-      T(what_it_did_not_reach_is_released), T(one_server_twice),
-      T(servers_that_do_not_have_it), T(one_that_forgot_is_healed), T(without_the_script),
-      T(an_extension_in_flight), T(a_token_that_was_not_counted),
+      T(what_it_did_not_reach_is_released), T(what_is_left_by_a_server_that_loads_is_released),
+      T(one_server_twice), T(servers_that_do_not_have_it), T(one_that_forgot_is_healed),
+      T(without_the_script), T(an_extension_in_flight), T(a_token_that_was_not_counted),
       T(a_failed_import_raises_nothing), T(what_an_acquire_needs), T(a_dead_taker),
       T(closing_in_the_middle), T(forking_in_the_middle));

@@ -133,6 +133,8 @@ void lease_paid(struct rl_lease *lease, int i)
 
 void lease_untouched(struct rl_lease *lease, int i)
 {
+    if (lease->import && lease_owing(lease))
+        return;                        /* it may have what was to be replaced */
     lease->touched &= ~bit(i);
     if (lease_owing(lease) && !(lease->releasing & bit(i)))
         lease_paid(lease, i);
