@@ -165,6 +165,20 @@ describe("once per period", function()
         slow:close()
     end)
 
+    it("does not begin when its program stopped until the lease was over", function()
+        local world = require("redlock.testing").new { client = { lease = 2 } }
+        local its = world:client()
+        local methods = getmetatable(its:getLock "x")
+        local tryLock = methods.tryLock
+        finally(function() methods.tryLock = tryLock end)
+        function methods.tryLock(lock)
+            assert(tryLock(lock))
+            world:stop(its, 3)
+            return true
+        end
+        support.fails("expired", its:once("x", 60, error))
+    end)
+
     it("is checked", function()
         for pattern, call in pairs {
             ["bad period"] = function() client:once("x", 0, error) end,

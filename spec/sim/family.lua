@@ -189,7 +189,7 @@ function acts.once(sim, t, must)
     t.kind = "once"
     local ok = call(sim, t, t.process.client, "once", name, sim.period, function()
         start = { task = t, name = name, at = began_us, period_us = sim.period * SECOND,
-            sure = before }
+            sure = before, looked_us = t.looked_us or sim.now(), ran_us = sim.now() }
         sim:tell("job", start)
         sim:sleep(workload.hold_us(sim))
     end, { before = before })

@@ -207,10 +207,9 @@ return {
         faults = { "stopped client", "stopped client", "suspend" },
         by = { "once in a period" }, budget = 20000 },
 
-    { name = "a job begins behind its lease", file = "lua/redlock/kinds/once.lua", family = "once",
+    { name = "a job begins behind its lease", file = "lua/redlock/kinds/once.lua",
         from = "if not view:isValid() then ", to = "if false then ",
-        faults = { "pauses" },
-        by = { "once in a period" } },
+        spec = "spec/api/once_spec.lua lease was over" },
 
     { name = "a start is let go", file = "lua/redlock/kinds/rate_limiter.lua", family = "limiter",
         from = "closing.settle_unconfirmed(permit, permit.owner, hold, self.period)",

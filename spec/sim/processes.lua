@@ -281,8 +281,12 @@ local function drawn_pause()
         and sim:below(sim:chance(50) and 30 * MS or sim.config.lease * 1.5 * SECOND) or nil
 end
 
-local function pause()
+-- looked: at the clock, just before.
+local function pause(looked)
     local t = sim.task
+    if t and looked then
+        t.looked_us = now()
+    end
     local us = t and sim.pauses > 0 and not sim.calm_at and sim:apart("pauses", drawn_pause)
     if us then
         t.paused_us = t.paused_us + us
@@ -356,12 +360,12 @@ local function wrap_core(lib)
     end
     paused.rl_now_ms = function()
         local now_ms = raw_now()
-        pause()
+        pause(true)
         return now_ms
     end
     paused.rl_look = function(...)
         local now_ms = raw_look(...)
-        pause()
+        pause(true)
         return now_ms
     end
     return function(on)

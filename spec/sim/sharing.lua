@@ -3,8 +3,9 @@
 --   before(server, key, args)   a script is executed
 --   start(s)          of a rate limiter: task, at (when it was asked for), had (when a majority
 --                     had given it), period_us
---   job(s)            of a period begins: name, at (when it was asked for), period_us, sure:
---                     whether it is over, or was settled before
+--   job(s)            of a period begins: name, at (when it was asked for), ran_us (now),
+--                     looked_us (its client, at its clock), period_us, sure: whether it is over,
+--                     or was settled before
 --   elected(e)        id, term, name, began_us
 --   leader(l, name)   what leader() said: id, term
 --   count(c)          of a latch: known, n are missing, acked when it was asked, open before
@@ -261,14 +262,16 @@ _M.list = {
         end,
     } },
 
-    -- The client that ran the job counts what is left of the period.
+    -- The client that ran the job counts what is left of the period. (It may be paused between its
+    -- last look at the clock and its job.)
     { name = "once in a period", needs = { "notice", "clocks", "boottime", "rates" }, on = {
         job = function(sim, job)
             local last = sim.jobs or {}
             sim.jobs = last
             local other = last[job.name]
             last[job.name] = job
-            return other and other.sure and sim.now() < other.at + other.period_us * 0.98
+            return other and other.sure and job.looked_us >= other.ran_us
+                and sim.now() < other.at + other.period_us * 0.98
                 and format("%s runs %s again %s after %s", job.task.lane, job.name,
                     ms(sim.now() - other.at), other.task.lane)
         end,
