@@ -71,14 +71,17 @@ function _M.count_on(sim, server, name, by)
         return
     end
     local n, run = counter + by, server:memory()
-    if n > floor then
+    local most = of_this_run(server, server.db[FLOOR].value.most)
+    if n > floor and not most then
+        return                           -- it counts no more: counter.lua
+    elseif n > floor then
         local floors = {}
         for field, value in pairs(server.db[FLOOR].value) do
             floors[field] = value
         end
         floor = n - n % STEP + STEP - 1
         floors[bucket] = run .. format("%.0f", floor)
-        floors.most = run .. format("%.0f", max(floor, of_this_run(server, floors.most) or 0))
+        floors.most = run .. format("%.0f", max(floor, most))
         server.db[FLOOR] = { value = floors }
     end
     server.db[key] = { value = run .. format("%.0f 00000000", n), at = entry and entry.at }
