@@ -227,7 +227,7 @@ local function new_process(self, i)
         p.concurrent = prefix.concurrent
     end
     p.rate = 1 + (self:below(2001) - 1000) / 1000 * self.drift
-    p.index = C.sim_process(self:below(1e9), p.rate, p.eager and 1 or 0)
+    p.index = C.sim_process(1e9 + self:below(1e9), p.rate, p.eager and 1 or 0)
     for k = 1, #self.servers do
         C.sim_path(p.index, k - 1, self.config.delay_us, self.config.spread_us)
     end

@@ -138,15 +138,16 @@ local function steps_of(server, name)
     return server.steps[name]
 end
 
-local function witness(server, attempt, name, token)
+-- lent: it said yes, and has not counted the token.
+local function witness(server, attempt, name, token, lent)
     local set = attempt.witnesses[token]
     if not set then
         set = { servers = 0 }
         attempt.witnesses[token] = set
     end
-    if not set[server.index] then
+    if set[server.index] == nil then
         set.servers = set.servers + 2 ^ server.index
-        set[server.index] = #steps_of(server, name)
+        set[server.index] = not lent and #steps_of(server, name)
     end
 end
 
@@ -154,7 +155,8 @@ local function record(sim, server, role, name, args, vote, attempt, info)
     if not attempt or not attempt.witnesses then
         return
     elseif role == "confirm" and vote == 1 or role == "import" and (vote == 1 or vote == 2) then
-        witness(server, attempt, name, tonumber(args[3]))
+        local token = tonumber(args[3])
+        witness(server, attempt, name, token, role == "import" and info ~= token)
     elseif role == "acquire" and (vote == 1 or vote == 2) then
         if vote == 1 then
             local steps = steps_of(server, name)
