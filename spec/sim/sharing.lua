@@ -121,8 +121,6 @@ end
 
 -- One more script has entered a waiter, and got him no lock.
 local function stood(sim, server, w)
-    -- One who had been forgotten, or came too late, had lost his place meanwhile.
-    w.evicted = w.evicted or w.seen[server.index] and not server.stood[w.id]
     w.seen[server.index] = true
     w.servers = bit.bor(w.servers, 2 ^ server.index)
     if not w.registered and count(w.servers) >= sim.quorum then
@@ -143,6 +141,8 @@ local function on_line(sim, server, name, one, refused)
                 other.ticket)
         end
     end
+    -- One who had been forgotten, or came too late, had lost his place meanwhile.
+    w.evicted = w.evicted or w.seen[server.index] and not server.stood[w.id]
     if refused then
         stood(sim, server, w)
     end
