@@ -36,12 +36,11 @@ describe("beside a password file that hangs", function()
         return support.client(loadstring("return " .. nodes(hung))(), opts)
     end
 
-    -- Waits until somebody reads the file, and writes the password. No read means no end. Then does
-    -- so for each connection that is made later, again perhaps beside load.
+    -- Whoever waits at the FIFO reads the password, or nothing; whoever comes later, a file.
     local function write_on()
-        local p = support.spawn { "sh", "-c", 'printf "first\n" > "$1"', "sh", file }
-        assert.equal(0, p:wait(30))
-        support.spawn { "sh", "-c", 'while printf "first\n" > "$1"; do :; done', "sh", file }
+        sys.write_file(file .. ".new", "first\n")
+        assert(support.sh(("ln %s %s.fifo && mv -f %s.new %s"):format(file, file, file, file)))
+        support.spawn { "sh", "-c", 'printf "first\n" > "$1"', "sh", file .. ".fifo" }
     end
 
     it("a worker of nginx serves requests, and locks", function()
