@@ -139,11 +139,13 @@ describe("events of servers", function()
         local uri = "redis://app:pw@127.0.0.1:" .. cluster[1].port
         open { uri, cluster[2], "unix://app:pw@" .. cluster[1].socket }
         hears("node_up 1 ok", "node_up 2 ok", "node_up 3 ok", "node_refused 3 config")
+        local function is_named(row)
+            return row.verdict == "error"
+                and row.remedy:find "^the same server under two addresses; name each server once"
+        end
         support.eventually(function()
             local report = client:check()
-            local remedies = ("%s\n%s"):format(report[1].remedy, report[3].remedy)
-            return report.verdict == "error"
-                and ("\n" .. remedies):find "\nthe same server under two addresses; name each"
+            return is_named(report[1]) or is_named(report[3])
         end)
     end)
 

@@ -82,7 +82,7 @@ end
 -- them. Those with one more odd choice than a run divide what it has among them. A run belongs to
 -- the share that has its first number; a share also runs what its runs begin with. Those with fewer
 -- odd choices come first.
--- @param most  at most so many runs of each number of odd choices; nil: all of them
+-- @param most  the largest number of runs that have equally many odd choices; nil: no limit
 -- @param run  function(choices, word, mine): one run; mine: of this share. false: no more
 -- @return how many runs of this share there were
 function _M.visit(limits, run, share, shares, most)

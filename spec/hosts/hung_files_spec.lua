@@ -36,11 +36,13 @@ describe("beside a password file that hangs", function()
         return support.client(loadstring("return " .. nodes(hung))(), opts)
     end
 
-    -- Whoever waits at the FIFO reads the password, or nothing; whoever comes later, a file.
+    -- Waits until somebody reads the FIFO, puts a file in its place for all who come later, and
+    -- writes the password.
     local function write_on()
         sys.write_file(file .. ".new", "first\n")
-        assert(support.sh(("ln %s %s.fifo && mv -f %s.new %s"):format(file, file, file, file)))
-        support.spawn { "sh", "-c", 'printf "first\n" > "$1"', "sh", file .. ".fifo" }
+        local p = support.spawn { "sh", "-c",
+            'exec 3> "$1" && mv -f "$1.new" "$1" && printf "first\n" >&3', "sh", file }
+        assert.equal(0, p:wait(30))
     end
 
     it("a worker of nginx serves requests, and locks", function()

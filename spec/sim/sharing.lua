@@ -4,8 +4,8 @@
 --   start(s)          of a rate limiter: task, at (when it was asked for), had (when a majority
 --                     had given it), period_us
 --   job(s)            of a period begins: name, at (when it was asked for), ran_us (now),
---                     looked_us (its client, at its clock), period_us, sure: whether it is over,
---                     or was settled before
+--                     looked_us (when its client last read its clock), period_us, sure:
+--                     whether it is over, or was settled before
 --   elected(e)        id, term, name, began_us
 --   leader(l, name)   what leader() said: id, term
 --   count(c)          of a latch: known, n are missing, acked when it was asked, open before
