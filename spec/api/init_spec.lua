@@ -151,6 +151,19 @@ describe("a brand-new cluster", function()
         end
     end)
 
+    it("knows its fencing tokens after init, also where quarantines end at once", function()
+        for seed = 1, 20 do
+            local world = require("redlock.testing").new { new_cluster = true, seed = seed,
+                client = { lease = 0.5, max_lease = 1 } }
+            local client = world:client()
+            assert.is_true(client:init())
+            for _, row in ipairs(client:check()) do
+                assert.equal("all", row.floors)
+            end
+            world:close()
+        end
+    end)
+
     it("is admitted by init also while a server is slow to answer, and another one was not heard "
         .. "before", function()
         local slow = support.proxy(cluster[1].port)

@@ -78,9 +78,7 @@ local function sort_out(rows)
         local group = not row.ready and "absent" or row.guard ~= "guarded" and row.guard
             or row.memory or "young"
         local least = min(new, row.quarantine)
-        if group == "n" and row.observed < least then
-            group = "young"
-        end
+        group = group == "n" and row.observed < least and "young" or group
         insert(by[group], row)
         by.gone = by.gone or group == "absent" and not LATE[row.code]
         observed = observed + min(row.observed, least)
@@ -227,7 +225,8 @@ function _M.init(client, force, note)
         end
         local done, err, passes = what_prevents(client, rows, by, force, sent)
         if done then
-            return true
+            rounds.teach(client)             -- of these, one may have been admitted without floors
+            return rounds.check(client)      -- which it has when it answers
         elseif err and (not passes or client.now() >= ends) or sent and client.now() >= ends then
             return nil, err or errors.new("no_quorum", "init", health.complaints(rows))
         elseif not err then
