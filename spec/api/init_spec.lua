@@ -293,10 +293,15 @@ describe("servers that were used", function()
         holder:close()                   -- not before: it would be collected
     end)
 
-    it("are not changed by init while they vote", function()
-        local before = cluster[2]:marker()
+    it("are not changed by init while they vote, and taught fencing tokens if one knows none",
+        function()
+        cluster:each(function(s) s:admit(20, nil, 1) end)
+        local before = cluster[3]:marker()
+        cluster[3]:call("HDEL", "redlock:{server}:floor", "base", "most")
         assert.is_true(support.client(cluster, OPTIONS):init())
-        assert.equal(before, cluster[2]:marker())
+        assert.equal(before, cluster[3]:marker())
+        assert.equal(before:sub(1, 8) .. "16000",
+            cluster[3]:call("HGET", "redlock:{server}:floor", "base"))
     end)
 end)
 

@@ -21,7 +21,7 @@ that are still held. init takes 5 to 8 s, in which programs that knew these serv
 
 All servers must be up and new, and no program that got votes from them may be connected. init
 cannot know about programs that are cut off or paused: run it only for servers that were never used.
-If all servers vote already, it changes nothing.
+If all servers vote already, it only teaches fencing tokens to those that know none.
 
 FLAGS
 

@@ -224,9 +224,11 @@ function _M.init(client, force, note)
             ends, most = client.now() + PATIENCE, observed
         end
         local done, err, passes = what_prevents(client, rows, by, force, sent)
-        if done then
+        if done and client.guarded then
             rounds.teach(client)             -- of these, one may have been admitted without floors
             return rounds.check(client)      -- which it has when it answers
+        elseif done then
+            return true
         elseif err and (not passes or client.now() >= ends) or sent and client.now() >= ends then
             return nil, err or errors.new("no_quorum", "init", health.complaints(rows))
         elseif not err then

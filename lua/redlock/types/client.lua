@@ -325,7 +325,7 @@ function Client:check() end
 ---Lets the servers of a brand-new cluster vote after 5 to 8 s; otherwise that takes `max_lease` *
 ---1.01 + 1 s. Call it only for servers that were never used. All must be up and new, and no program
 ---that got votes from them may be connected. It cannot know about programs that are cut off or
----paused. If all servers vote already, it changes nothing.
+---paused. If all servers vote already, it only teaches fencing tokens to those that know none.
 ---Without the restart guard it has nothing to do.
 ---```lua
 ---assert(client:init())
