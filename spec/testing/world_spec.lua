@@ -287,8 +287,9 @@ describe("a world", function()
         for i = 1, 3 do
             world:call(i, "DEL", "redlock:{server}:marker")
         end
-        _, err = world:client():init()           -- a client that knew them has said so
-        assert.matches("is not new: it lost its memory", err.message)
+        _, err = world:client():init()
+        assert.is_truthy(err.message:find "is not new: it lost its memory"     -- says who knew them
+            or err.message:find "1 connection of 1 host uses these servers")   -- is seen before
     end)
 
     it("ends with the next one", function()
