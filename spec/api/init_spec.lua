@@ -151,6 +151,26 @@ describe("a brand-new cluster", function()
         end
     end)
 
+    -- Server 3 gets the one's note on its quarantine after the other has admitted it.
+    it("stays admitted, whatever another program wrote of its quarantine by what it saw before",
+        function()
+        for seed = 1, 3 do
+            for ms = 4500, 8000, 50 do
+                local world = require("redlock.testing").new { new_cluster = true, seed = seed,
+                    round_trip = 0.1 }
+                local other, client, said = world:client(), world:client(), nil
+                world:spawn(function() other:getLock("x"):lock() end)
+                world:spawn(function() said = { client:init() } end)
+                world:advance(ms / 1000):freeze(3):advance(0.8):thaw(3):advance(8)
+                assert.same({ true }, said)
+                for i = 1, 3 do
+                    assert.matches("^%x+ v4 a ", world:call(i, "GET", "redlock:{server}:marker"))
+                end
+                world:close()
+            end
+        end
+    end)
+
     it("knows its fencing tokens after init, also where quarantines end at once", function()
         for seed = 1, 20 do
             local world = require("redlock.testing").new { new_cluster = true, seed = seed,
