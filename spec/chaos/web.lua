@@ -116,6 +116,7 @@ local function turn()
 end
 
 local function resources(k)
+    jit.flush()                  -- compiled code is not what is looked at
     collectgarbage()
     collectgarbage()
     send { k = k, c = config.id, a = now(), fds = inspect.fds(), rss = inspect.rss(),
