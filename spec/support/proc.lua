@@ -162,14 +162,17 @@ function _M:kill(signal)
     return self:alive() and C.sup_kill(self.pid, SIGNALS[signal] or signal) == 0
 end
 
--- The exit code, or 128 + n and n for a child ended by signal n.
+-- The exit code, or 128 + n and n for a child ended by signal n. Of a pause of this process, in
+-- which the child may have stood still, too, 0.1 s counts.
 function _M:wait(timeout)
-    local deadline = sys.now() + sys.limit(timeout)
+    local left, looked = sys.limit(timeout), sys.now()
     while not reap(self) do
-        if sys.now() >= deadline then
+        if left <= 0 then
             return nil, "timeout"
         end
         sys.sleep(0.001)
+        local now = sys.now()
+        left, looked = left - math.min(now - looked, 0.1), now
     end
     return self.code, self.signal
 end
