@@ -5,7 +5,7 @@
 --                     had given it), period_us
 --   job(s)            of a period begins: name, at (when it was asked for), ran_us (now),
 --                     looked_us (when its client last read its clock), period_us, sure:
---                     whether it is over, or was settled before
+--                     it counts as done: it has returned, or the option `before` was given
 --   elected(e)        id, term, name, began_us
 --   leader(l, name)   what leader() said: id, term
 --   count(c)          of a latch: known, n are missing, acked when it was asked, open before
